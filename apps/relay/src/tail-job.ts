@@ -1,0 +1,30 @@
+import type { EndReason, JobEvent } from '@baton/core/event'
+import type { JobCursor, JobState } from '@baton/core/records'
+import type { JobSpec } from '@baton/core/run'
+import type { Log } from '@baton/service/log'
+
+/** A stored event of the job, as the log still keeps it: what a replay is compared with. */
+export type KeptEvent = Pick<JobEvent, 'type' | 'name' | 'upstreamId' | 'upstreamOffset' | 'ordinal' | 'data'>
+
+export type JobOutcome = { readonly reason: EndReason; readonly detail: string | null }
+
+export type TailDeps = {
+  readonly spec: JobSpec
+  readonly run: string
+  readonly terminalTypes: readonly string[]
+  /** Where the log stands for this job at the moment of the claim. */
+  readonly cursor: JobCursor
+  /** The job's events still in the log, oldest first, read when a replay has to be compared. */
+  readonly readKept: (signal: AbortSignal) => Promise<readonly KeptEvent[]>
+  /**
+   * Queues an event for the log, in order. Resolves when there is room for the next: that wait is what stops the
+   * reading of the upstream. Rejects only when the run is lost or stopped.
+   */
+  readonly store: (event: JobEvent) => Promise<void>
+  /** Any byte arrived. */
+  readonly onAlive: () => void
+  readonly onState: (state: JobState, reason: string | null) => void
+  /** Wall-clock ms since when this job has been failing, from an earlier owner; null when it was not. */
+  readonly failingSinceMs: number | null
+  readonly log: Log
+}

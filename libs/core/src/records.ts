@@ -1,0 +1,70 @@
+import type { EndReason } from './event.ts'
+
+/** KV `claims`: who tails a run. Its revision is the lock; it expires with its TTL. */
+export type Claim = {
+  readonly relay: string
+  /** The random id of one start of a relay: a restarted process never inherits claims. */
+  readonly boot: string
+  /** Null until the first renewal after the owner record was stored. */
+  readonly epoch: number | null
+  /** RFC 3339, for people; no decision reads it. */
+  readonly since: string
+}
+
+/** `run.<id>.owner` in RUNS. Its stream sequence is the epoch. */
+export type OwnerRecord = { readonly relay: string; readonly boot: string; readonly since: string }
+
+/** Where one job's emission stands in the log: enough to resume its upstream. */
+export type JobCursor = {
+  /** Of its last stored event; 0 when none is stored. */
+  readonly ordinal: number
+  /** The upstream id in force after that event: null before any, '' after a reset. */
+  readonly upstreamId: string | null
+  /** Events since that id was set, 0 = the last one carried it; null without an id ever set. */
+  readonly upstreamOffset: number | null
+  /** The job's last event is a `stream.gap`: a second one in a row says nothing new. */
+  readonly gap: boolean
+  /** How the job ended, once a terminal event or an answer of the agent said so. */
+  readonly ended: { readonly reason: EndReason; readonly detail: string | null } | null
+}
+
+export const FRESH_CURSOR: JobCursor = { ordinal: 0, upstreamId: null, upstreamOffset: null, gap: false, ended: null }
+
+/** `run.<id>.cursor`: a fold of all events up to `index`, so that a new owner reads only what came after. */
+export type Checkpoint = { readonly index: number; readonly jobs: Readonly<Record<string, JobCursor>> }
+
+export type JobState = 'waiting' | 'connecting' | 'connected' | 'failing' | 'completed' | 'failed' | 'cancelled'
+
+export type JobStatus = {
+  readonly job: string
+  readonly state: JobState
+  readonly reason: string | null
+  /** RFC 3339 of the first failure in the current row of failures; kept over takeovers. */
+  readonly failingSince: string | null
+}
+
+/** KV `status`: what is. Written by the owner alone. */
+export type RunStatus = {
+  readonly state: 'running' | 'ended'
+  readonly end: { readonly reason: EndReason; readonly detail: string | null } | null
+  readonly relay: string
+  readonly boot: string
+  readonly epoch: number
+  readonly jobs: readonly JobStatus[]
+  /** RFC 3339 of this state. */
+  readonly since: string
+}
+
+/** Core NATS `relay.beat.<boot>`. */
+export type Beat = {
+  readonly relay: string
+  readonly boot: string
+  readonly pid: number
+  readonly host: string
+  readonly runs: number
+  readonly draining: boolean
+  readonly loopLagMs: number
+}
+
+/** KV `heartbeats`: `liveness.<run>` and `progress.<run>`. */
+export type Heartbeat = { readonly relay: string; readonly at: string; readonly job: string }

@@ -1,0 +1,1 @@
+export { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'

@@ -1,0 +1,66 @@
+import { connect as dial, credsAuthenticator } from '@nats-io/transport-node'
+import type { ConnectionOptions, NatsConnection } from '@nats-io/nats-core'
+import { jetstream, jetstreamManager, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** One connection to NATS and its two JetStream faces. The only handle the rest of the store takes. */
+export type Nats = {
+  readonly nc: NatsConnection
+  readonly js: JetStreamClient
+  readonly jsm: JetStreamManager
+}
+
+export type NatsOptions = {
+  readonly servers: readonly string[]
+  /** Shows in `nats server report connections`, and in the disconnect notice: a relay's is `baton-relay-<boot>`. */
+  readonly name: string
+  /** Path of a .creds file. */
+  readonly creds?: string | undefined
+}
+
+/** How long one JetStream request may take: longer than a busy server, far shorter than an election. */
+export const REQUEST_TIMEOUT_MS = 1000
+
+/**
+ * Connects, trying for as long as the signal allows: a process that starts before NATS waits for it. Afterwards the
+ * client reconnects for ever and quickly; pings find a half-open socket within seconds.
+ */
+export async function connectNats(
+  options: NatsOptions,
+  signal: AbortSignal,
+  onWaiting: (error: unknown) => void = () => undefined,
+): Promise<Nats> {
+  const base = await connectionOptions(options)
+  for (let waited = false; ; waited = true) {
+    signal.throwIfAborted()
+    try {
+      const nc = await dial(base)
+      const jsm = await jetstreamManager(nc, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS })
+      return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm }
+    } catch (error) {
+      if (!waited) onWaiting(error)
+      await delay(250, undefined, { signal })
+    }
+  }
+}
+
+async function connectionOptions(options: NatsOptions): Promise<ConnectionOptions> {
+  const first = options.servers[0] ?? ''
+  const url = URL.canParse(first) ? new URL(first) : null
+  const password = url !== null && url.username !== ''
+  return {
+    servers: options.servers.map((server) => server.replace(/^([a-z]+:\/\/)[^@/]*@/i, '$1')),
+    name: options.name,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 50,
+    reconnectJitter: 50,
+    waitOnFirstConnect: false,
+    timeout: 1000,
+    pingInterval: 2000,
+    maxPingOut: 2,
+    ignoreClusterUpdates: false,
+    ...(password ? { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } : {}),
+    ...(options.creds === undefined ? {} : { authenticator: credsAuthenticator(await readFile(options.creds)) }),
+  }
+}
