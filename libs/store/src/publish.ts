@@ -1,0 +1,34 @@
+import type { MsgHdrs } from '@nats-io/nats-core'
+import { fromApiError, fromNats, type ApiError } from './nats-errors.ts'
+import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
+
+export type Ack = { readonly stream: string; readonly sequence: number; readonly duplicate: boolean }
+
+type AckBody = { stream?: string; seq?: number; duplicate?: boolean; error?: ApiError }
+
+/** Reads the answer of JetStream to a publish, or throws what it says. */
+export function readAck(payload: Uint8Array, what: string): Ack {
+  const body = JSON.parse(new TextDecoder().decode(payload)) as AckBody
+  if (body.error !== undefined) throw fromApiError(body.error, what)
+  return { stream: body.stream ?? '', sequence: body.seq ?? 0, duplicate: body.duplicate ?? false }
+}
+
+/**
+ * One message into a stream, acknowledged. Headers are sent as given, so expectations and a TTL are whole and
+ * visible where they are decided. Throws `conflict`, `in_flight`, `unknown_outcome`, `unavailable`, `full`, `denied`.
+ */
+export async function publish(
+  nats: Nats,
+  subject: string,
+  payload: Uint8Array | string,
+  headers: MsgHdrs,
+  timeoutMs: number = REQUEST_TIMEOUT_MS,
+): Promise<Ack> {
+  const what = `publish to ${subject}`
+  try {
+    const answer = await nats.nc.request(subject, payload, { headers, timeout: timeoutMs })
+    return readAck(answer.data, what)
+  } catch (error) {
+    throw fromNats(error, what, 'write')
+  }
+}
