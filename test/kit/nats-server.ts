@@ -1,0 +1,125 @@
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Child } from './child.ts'
+import { eventually } from './eventually.ts'
+import { findBinary } from './find-binary.ts'
+
+export type NatsServerOptions = {
+  /** Does the server tell our account when a connection closes? Default true, as in the configuration we ship. */
+  readonly notices?: boolean
+  /** More lines for the configuration. */
+  readonly extra?: string
+}
+
+/**
+ * A real nats-server with a data folder of its own, on a port the kernel chose. It can be killed, paused, and started
+ * again on the same port with its data kept.
+ */
+export class NatsServer {
+  readonly folder: string
+  readonly #options: NatsServerOptions
+  #child: Child | null = null
+  #port = -1
+
+  private constructor(folder: string, options: NatsServerOptions) {
+    this.folder = folder
+    this.#options = options
+  }
+
+  static async start(options: NatsServerOptions = {}): Promise<NatsServer> {
+    const server = new NatsServer(await mkdtemp(join(tmpdir(), 'baton-nats-')), options)
+    await server.start()
+    return server
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  get url(): string {
+    return `nats://127.0.0.1:${this.#port}`
+  }
+
+  /** A user of the system account: what an operator would connect as. */
+  get systemUrl(): string {
+    return `nats://sys:sys@127.0.0.1:${this.#port}`
+  }
+
+  get pid(): number {
+    return this.child.pid
+  }
+
+  get child(): Child {
+    if (this.#child === null) throw new Error('nats-server is not running')
+    return this.#child
+  }
+
+  /** Starts it, or starts it again where it was; resolves when it takes connections and JetStream is ready. */
+  async start(): Promise<void> {
+    const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
+    if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
+    const file = join(this.folder, 'nats.conf')
+    await writeFile(file, configuration(this.folder, this.#port, this.#options))
+    for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
+    const child = new Child('nats-server', binary, ['-c', file], { PATH: process.env['PATH'] ?? '' })
+    this.#child = child
+    await child.said(/Server is ready/)
+    if (this.#port === -1) this.#port = await writtenPort(this.folder)
+  }
+
+  async kill(): Promise<void> {
+    await this.child.kill()
+  }
+
+  async restart(): Promise<void> {
+    await this.kill()
+    await this.start()
+  }
+
+  pause(): void {
+    this.child.pause()
+  }
+
+  resume(): void {
+    this.child.resume()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#child?.[Symbol.asyncDispose]()
+    await rm(this.folder, { recursive: true, force: true })
+  }
+}
+
+const portsFiles = async (folder: string): Promise<string[]> =>
+  (await readdir(folder)).filter((name) => name.endsWith('.ports'))
+
+async function writtenPort(folder: string): Promise<number> {
+  return eventually('nats-server writes its ports file', async () => {
+    const [name] = await portsFiles(folder)
+    if (name === undefined) return null
+    const ports = JSON.parse(await readFile(join(folder, name), 'utf8')) as { nats: string[] }
+    return Number(new URL(ports.nats[0] ?? '').port)
+  })
+}
+
+function configuration(folder: string, port: number, options: NatsServerOptions): string {
+  const { notices = true, extra = '' } = options
+  const subject = '$SYS.ACCOUNT.BATON.DISCONNECT'
+  const exported = notices ? `exports: [{ stream: "${subject}", accounts: [BATON] }]` : ''
+  const imported = notices
+    ? `imports: [{ stream: { account: SYS, subject: "${subject}" }, to: "nats.disconnect" }]`
+    : ''
+  return `
+listen: "127.0.0.1:${port}"
+ports_file_dir: "${folder}"
+jetstream { store_dir: "${join(folder, 'data')}", max_file_store: 8GB, max_memory_store: 256MB }
+no_auth_user: baton
+system_account: SYS
+accounts {
+  SYS { users: [{ user: sys, password: sys }], ${exported} }
+  BATON { jetstream: enabled, users: [{ user: baton, password: baton }], ${imported} }
+}
+${extra}
+`
+}
