@@ -1,0 +1,121 @@
+import { connectNats, type Nats } from '@baton/store/connect'
+import { decodeEvent } from '@baton/store/codec'
+import { directGet } from '@baton/store/direct-get'
+import { STREAM } from '@baton/store/names'
+import type { OwnerRecord } from '@baton/core/records'
+import { setTimeout as delay } from 'node:timers/promises'
+import { eventually } from './eventually.ts'
+import type { LogEntry } from './history.ts'
+
+const PAGE = 1000
+
+type Message = Awaited<ReturnType<typeof directGet>>[number]
+
+/** Everything the stream RUNS holds from a sequence on, straight from NATS, by run; checkpoints are left out. */
+async function* readStream(
+  nats: Nats,
+  from: number,
+): AsyncGenerator<{ run: string; entry: LogEntry; sequence: number }> {
+  for (let seq = from; ;) {
+    const page: Message[] = await directGet(nats, STREAM.runs, { seq, batch: PAGE, max_bytes: 8 * 2 ** 20 }, 5000)
+    for (const message of page) {
+      const found = entryOf(message)
+      if (found !== null) yield { ...found, sequence: message.seq }
+    }
+    const last = page.at(-1)
+    if (last === undefined) return
+    seq = last.seq + 1
+  }
+}
+
+function entryOf(message: Message): { run: string; entry: LogEntry } | null {
+  const [, run = '', kind] = message.subject.split('.')
+  const { seq: sequence } = message
+  if (kind === 'owner') {
+    // A marker of an expired record has no body.
+    return message.data.length === 0
+      ? null
+      : { run, entry: { kind: 'owner', sequence, owner: message.json<OwnerRecord>() } }
+  }
+  if (kind !== undefined) return null
+  const event = decodeEvent(run, sequence, { data: message.data, headers: message.header })
+  return event === null ? null : { run, entry: { kind: 'event', sequence, event } }
+}
+
+/** The log of one run as it is now. After its end only its last owner record is left. */
+export async function readLog(nats: Nats, run: string): Promise<LogEntry[]> {
+  const entries: LogEntry[] = []
+  for await (const found of readStream(nats, 1)) if (found.run === run) entries.push(found.entry)
+  return entries
+}
+
+/**
+ * Records the log as it is written, so that owner records are seen before the end of their run rolls them up, and
+ * what was readable once is held against what is there at last.
+ */
+export class LogRecorder {
+  readonly #nats: Nats
+  readonly #over = new AbortController()
+  readonly #entries = new Map<string, LogEntry[]>()
+  #next = 1
+  readonly #done: Promise<void>
+
+  private constructor(nats: Nats) {
+    this.#nats = nats
+    this.#done = this.#record()
+  }
+
+  static async start(natsUrl: string): Promise<LogRecorder> {
+    return new LogRecorder(
+      await connectNats({ servers: [natsUrl], name: 'test-recorder' }, AbortSignal.timeout(20_000)),
+    )
+  }
+
+  async #record(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      try {
+        for await (const { run, entry, sequence } of readStream(this.#nats, this.#next)) {
+          this.#keep(run, entry, sequence)
+        }
+      } catch {
+        // The server may be dead just now, or the stream not made yet: what it has is there later.
+      }
+      await delay(20)
+    }
+  }
+
+  #keep(run: string, entry: LogEntry, sequence: number): void {
+    const entries = this.#entries.get(run)
+    if (entries === undefined) this.#entries.set(run, [entry])
+    else entries.push(entry)
+    this.#next = sequence + 1
+  }
+
+  /** Ends the recording and answers each run's log; throws when an event that was there once is there no more. */
+  async finish(): Promise<Map<string, LogEntry[]>> {
+    this.#over.abort()
+    await this.#done
+    await eventually('the last of the log is read', async () => {
+      for await (const { run, entry, sequence } of readStream(this.#nats, this.#next)) {
+        this.#keep(run, entry, sequence)
+      }
+      return true
+    })
+    const now = new Map<number, string>()
+    for await (const { entry, sequence } of readStream(this.#nats, 1)) {
+      if (entry.kind === 'event') now.set(sequence, entry.event.data)
+    }
+    for (const [run, entries] of this.#entries) {
+      const gone = entries.find((entry) => entry.kind === 'event' && now.get(entry.sequence) !== entry.event.data)
+      if (gone !== undefined)
+        throw new Error(`run ${run}: sequence ${gone.sequence} was stored once, and is not any more`)
+    }
+    return this.#entries
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over.abort()
+    await this.#done
+    await this.#nats.nc.close()
+  }
+}
