@@ -11,7 +11,10 @@ const httpUrl = z
   .max(2048)
   .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), 'must be an http or https URL')
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, 'must be a header name')
-const headerValue = z.string().max(4096).regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'must be a header value in Latin-1')
+const headerValue = z
+  .string()
+  .max(4096)
+  .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'must be a header value in Latin-1')
 
 /** What a credential is usually sent in. Its value would stand in KV for everyone who may read it. */
 const secretHeader = /^(authorization|proxy-authorization|cookie|.*api[-_]?key|.*-token|.*secret.*)$/i
@@ -19,7 +22,11 @@ const secretHeader = /^(authorization|proxy-authorization|cookie|.*api[-_]?key|.
 const headers = z.record(headerName, headerValue).superRefine((map, context) => {
   for (const name of Object.keys(map)) {
     if (secretHeader.test(name)) {
-      context.addIssue({ code: 'custom', path: [name], message: `use "secret" for ${name}: headers are stored in clear` })
+      context.addIssue({
+        code: 'custom',
+        path: [name],
+        message: `use "secret" for ${name}: headers are stored in clear`,
+      })
     }
   }
 })
@@ -30,7 +37,10 @@ const jobFields = {
   resume: z.enum(['auto', 'last-event-id', 'replay', 'none']).optional(),
   headers: headers.optional(),
   /** The relay sends `Authorization: Bearer <BATON_SECRET_NAME>`, or the bare secret in `secretHeader`. */
-  secret: z.string().regex(/^[A-Z0-9_]{1,64}$/, 'must match [A-Z0-9_]{1,64}').optional(),
+  secret: z
+    .string()
+    .regex(/^[A-Z0-9_]{1,64}$/, 'must match [A-Z0-9_]{1,64}')
+    .optional(),
   secretHeader: headerName.optional(),
   /** The agent's cancel URL: one POST when the run is cancelled. */
   cancel: httpUrl.optional(),
@@ -94,7 +104,8 @@ const job = (fields: z.infer<typeof jobSchema>, at: number): JobSpec => ({
 /** Checks a registration and brings it to its normal form under the id `run`. */
 export function parseRegistration(run: string, body: unknown): Parsed<RunSpec> {
   if (!isRunId(run)) return { ok: false, reason: 'run: must match [A-Za-z0-9_-]{1,64} and not be "events"' }
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return { ok: false, reason: 'must be a JSON object' }
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    return { ok: false, reason: 'must be a JSON object' }
   const many = 'jobs' in body
   const found = many ? manyJobsSchema.safeParse(body) : oneJobSchema.safeParse(body)
   if (!found.success) return { ok: false, reason: complaints(found.error) }

@@ -50,7 +50,9 @@ export function readConfig<T extends z.ZodRawShape>(
   const { others = new Set(), patterns = [], relations = () => [] } = options
   // An empty variable is an unset one: compose files and shells write `NAME=` for "not set".
   const given = Object.fromEntries(
-    Object.entries(environment).filter(([name, value]) => name.startsWith('BATON_') && value !== undefined && value !== ''),
+    Object.entries(environment).filter(
+      ([name, value]) => name.startsWith('BATON_') && value !== undefined && value !== '',
+    ),
   )
   const unknown = Object.keys(given)
     .filter((name) => !(name in table) && !others.has(name) && !patterns.some((pattern) => pattern.test(name)))

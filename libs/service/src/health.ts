@@ -12,7 +12,8 @@ export async function serveHealth(
   const { port, host, health, registry } = options
   const server = createServer((request, response) => {
     const path = (request.url ?? '/').split('?')[0]
-    const say = (ok: boolean) => response.writeHead(ok ? 200 : 503, { 'content-type': 'text/plain' }).end(ok ? 'ok\n' : 'no\n')
+    const say = (ok: boolean) =>
+      response.writeHead(ok ? 200 : 503, { 'content-type': 'text/plain' }).end(ok ? 'ok\n' : 'no\n')
     if (path === '/livez') return say(health.live())
     if (path === '/readyz') return say(health.ready())
     if (path !== '/metrics') return response.writeHead(404).end()

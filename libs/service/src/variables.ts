@@ -11,7 +11,10 @@ export const commonVariables = {
     .string()
     .default('nats://127.0.0.1:4222')
     .transform((text) => text.split(',').map((part) => part.trim()))
-    .refine((urls) => urls.every((url) => URL.canParse(url.includes('://') ? url : `nats://${url}`)), 'must be NATS URLs'),
+    .refine(
+      (urls) => urls.every((url) => URL.canParse(url.includes('://') ? url : `nats://${url}`)),
+      'must be NATS URLs',
+    ),
   BATON_NATS_CREDS: z.string().optional(),
   BATON_REPLICAS: z.enum(['1', '3']).default('1').transform(Number),
   BATON_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
@@ -27,7 +30,10 @@ export const commonVariables = {
 }
 
 export const relayVariables = {
-  BATON_RELAY_ID: z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, 'must match [A-Za-z0-9._-]{1,128}').optional(),
+  BATON_RELAY_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,128}$/, 'must match [A-Za-z0-9._-]{1,128}')
+    .optional(),
   BATON_RELAY_CAPACITY: whole(2000, 1, 100_000),
   BATON_HEALTH_PORT: whole(0, 0, 65_535),
   BATON_CLAIM_TTL_MS: whole(15_000, 1000),

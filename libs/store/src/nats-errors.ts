@@ -39,7 +39,11 @@ export function fromApiError(error: ApiError, what: string, cause?: unknown): Ba
     case API.messageTooLarge:
       return new BatonError('too_large', text, options)
     default:
-      return new BatonError(error.code === 503 ? 'unavailable' : error.code === 404 ? 'not_found' : 'invalid', text, options)
+      return new BatonError(
+        error.code === 503 ? 'unavailable' : error.code === 404 ? 'not_found' : 'invalid',
+        text,
+        options,
+      )
   }
 }
 

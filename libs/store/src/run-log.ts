@@ -112,10 +112,10 @@ export async function* readEvents(
   fromSequence: number,
   signal: AbortSignal,
 ): AsyncGenerator<StoredEvent, void, void> {
-  for (let seq = Math.max(1, fromSequence); ; ) {
+  for (let seq = Math.max(1, fromSequence); ;) {
     signal.throwIfAborted()
     const request = { seq, next_by_subj: runSubject(run), batch: PAGE_EVENTS, max_bytes: PAGE_BYTES }
-    const page = await directGet(nats, STREAM.runs, request as never, 5 * REQUEST_TIMEOUT_MS)
+    const page = await directGet(nats, STREAM.runs, request, 5 * REQUEST_TIMEOUT_MS)
     for (const message of page) {
       const event = decodeEvent(run, message.seq, { data: message.data, headers: message.header })
       if (event !== null) yield event
@@ -147,7 +147,12 @@ function refusal(fence: Fence, error: unknown): unknown {
  * of a run may be in flight: a fence does not see a message lost in the middle of a window.
  * Throws `lost`, `vanished`, `in_flight` (nothing stored, retry), `unknown_outcome` (take a new epoch), `unavailable`.
  */
-export async function append(nats: Nats, fence: Fence, events: readonly RunEvent[], timeoutMs: number): Promise<number> {
+export async function append(
+  nats: Nats,
+  fence: Fence,
+  events: readonly RunEvent[],
+  timeoutMs: number,
+): Promise<number> {
   const subject = runSubject(fence.run)
   const messages = events.map((event) => ({ subject, payload: encode(event.data), headers: eventHeaders(event) }))
   const [first] = messages

@@ -1,11 +1,5 @@
 import { BatonError } from '@baton/core/errors'
-import {
-  DiscardPolicy,
-  RetentionPolicy,
-  StorageType,
-  type StreamConfig,
-  type StreamInfo,
-} from '@nats-io/jetstream'
+import { DiscardPolicy, RetentionPolicy, StorageType, type StreamConfig, type StreamInfo } from '@nats-io/jetstream'
 import { nanos } from '@nats-io/nats-core'
 import type { Nats } from './connect.ts'
 import { API, fromNats } from './nats-errors.ts'
@@ -148,7 +142,8 @@ async function compare(nats: Nats, wanted: Partial<StreamConfig>): Promise<Chang
 const LIMITS = new Set(['max_msgs_per_subject', 'max_age', 'max_bytes'])
 
 function whyRefused(field: string, from: unknown, to: unknown, found: StreamInfo): string | null {
-  if (field === 'storage' || field === 'retention' || field === 'max_consumers') return 'cannot be changed on an existing stream'
+  if (field === 'storage' || field === 'retention' || field === 'max_consumers')
+    return 'cannot be changed on an existing stream'
   if (field === 'subjects' && Array.isArray(from) && Array.isArray(to) && from.some((one) => !to.includes(one))) {
     return 'a subject would leave the stream'
   }
@@ -163,7 +158,9 @@ function whyRefused(field: string, from: unknown, to: unknown, found: StreamInfo
 
 const same = (wanted: unknown, found: unknown): boolean =>
   typeof wanted === 'object' && wanted !== null
-    ? typeof found === 'object' && found !== null && Object.entries(wanted).every(([key, value]) => same(value, (found as Record<string, unknown>)[key]))
+    ? typeof found === 'object' &&
+      found !== null &&
+      Object.entries(wanted).every(([key, value]) => same(value, (found as Record<string, unknown>)[key]))
     : wanted === found || (wanted === false && found === undefined)
 
 /**
@@ -177,7 +174,9 @@ export async function applyTopology(
 ): Promise<void> {
   const refused = changes.flatMap((change) =>
     change.kind === 'update'
-      ? change.fields.filter((one) => one.refused !== null).map((one) => `${change.name}.${one.field} ${String(one.from)} → ${String(one.to)}: ${one.refused}`)
+      ? change.fields
+          .filter((one) => one.refused !== null)
+          .map((one) => `${change.name}.${one.field} ${String(one.from)} → ${String(one.to)}: ${one.refused}`)
       : [],
   )
   if (refused.length > 0 && options.allowLoss !== true) throw new BatonError('invalid', refused.join('; '))

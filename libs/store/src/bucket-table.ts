@@ -1,0 +1,58 @@
+import type { Nats } from './connect.ts'
+import { listKeys, watchKeys, type Entry } from './bucket.ts'
+import type { Bucket } from './names.ts'
+
+/**
+ * The keys of a bucket as this process knows them: fast through a watch, certain through a sweep. It can be a moment
+ * behind, so it decides what to try, never what is true.
+ */
+export type BucketTable = {
+  readonly entries: ReadonlyMap<string, Entry>
+  /** Reads everything again; after it, what the watch had missed is known. Throws `unavailable`. */
+  sweep(): Promise<void>
+}
+
+/** Starts watching; `onChange` hears of every change once, with `value` null for a key that is gone. */
+export function watchBucket(
+  nats: Nats,
+  bucket: Bucket,
+  onChange: (entry: Entry) => void,
+  signal: AbortSignal,
+): BucketTable {
+  const entries = new Map<string, Entry>()
+  /** Gone keys keep their revision until the next sweep, or an older value seen late would bring them back. */
+  const gone = new Map<string, number>()
+  let newest = 0
+
+  const take = (entry: Entry): void => {
+    newest = Math.max(newest, entry.revision)
+    const known = Math.max(entries.get(entry.key)?.revision ?? 0, gone.get(entry.key) ?? 0)
+    if (entry.revision <= known) return
+    if (entry.value === null) {
+      entries.delete(entry.key)
+      gone.set(entry.key, entry.revision)
+    } else {
+      gone.delete(entry.key)
+      entries.set(entry.key, entry)
+    }
+    onChange(entry)
+  }
+
+  void watchKeys(nats, bucket, take, signal)
+
+  return {
+    entries,
+    async sweep() {
+      const before = newest
+      const listed = await listKeys(nats, bucket, signal)
+      const keys = new Set(listed.map((entry) => entry.key))
+      for (const entry of listed) take(entry)
+      for (const [key, entry] of entries) {
+        if (keys.has(key) || entry.revision > before) continue
+        entries.delete(key)
+        onChange({ key, value: null, revision: entry.revision })
+      }
+      for (const [key, revision] of gone) if (revision <= before) gone.delete(key)
+    },
+  }
+}

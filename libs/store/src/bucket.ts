@@ -1,0 +1,157 @@
+import { headers } from '@nats-io/nats-core'
+import { DeliverPolicy, type JsMsg, type StoredMsg } from '@nats-io/jetstream'
+import { Kvm } from '@nats-io/kv'
+import { setTimeout as delay } from 'node:timers/promises'
+import { BatonError } from '@baton/core/errors'
+import type { Nats } from './connect.ts'
+import { bucketStream, keySubject, type Bucket } from './names.ts'
+import { fromNats } from './nats-errors.ts'
+import { publish } from './publish.ts'
+
+/** A key as it stands: `value` null where it is deleted, expired or was never there; revision 0 only for the last. */
+export type Entry = { readonly key: string; readonly value: string | null; readonly revision: number }
+
+const utf8 = new TextDecoder()
+
+/** Deletes, purges and the marks the server leaves for expired values are all "gone". */
+const isGone = (map: { has(name: string): boolean; get(name: string): string } | undefined): boolean =>
+  map !== undefined &&
+  (map.has('Nats-Marker-Reason') || map.get('KV-Operation') === 'DEL' || map.get('KV-Operation') === 'PURGE')
+
+const fromStored = (key: string, found: StoredMsg | null): Entry =>
+  found === null
+    ? { key, value: null, revision: 0 }
+    : { key, value: isGone(found.header) ? null : utf8.decode(found.data), revision: found.seq }
+
+/** Reads a key from whichever replica answers: a hint, possibly old. Decisions are made by a write with a revision. */
+export async function readKey(nats: Nats, bucket: Bucket, key: string): Promise<Entry> {
+  try {
+    const request = { last_by_subj: keySubject(bucket, key) }
+    return fromStored(key, await nats.jsm.direct.getMessage(bucketStream(bucket), request))
+  } catch (error) {
+    throw fromNats(error, `read ${bucket}/${key}`)
+  }
+}
+
+/** Reads a key from the leader of its bucket: what a "there is none" must be confirmed with. */
+export async function readKeyAtLeader(nats: Nats, bucket: Bucket, key: string): Promise<Entry> {
+  try {
+    const request = { last_by_subj: keySubject(bucket, key) }
+    return fromStored(key, await nats.jsm.streams.getMessage(bucketStream(bucket), request))
+  } catch (error) {
+    const known = fromNats(error, `read ${bucket}/${key} at the leader`)
+    if (known.code === 'not_found') return { key, value: null, revision: 0 }
+    throw known
+  }
+}
+
+export type Write = {
+  /** Store only where the key's revision is still this (0 = never there). Absent: unconditional. */
+  readonly expected?: number
+  /** Time to live of this value; the next write must carry its own, or the key stays for ever. */
+  readonly ttlMs?: number
+}
+
+/** Writes a key and returns its new revision. Throws `conflict`, `in_flight`, `unknown_outcome`, `unavailable`. */
+export function writeKey(nats: Nats, bucket: Bucket, key: string, value: string, write: Write = {}): Promise<number> {
+  return put(nats, bucket, key, value, write, null)
+}
+
+/** Deletes a key, leaving the mark that says so. */
+export function deleteKey(nats: Nats, bucket: Bucket, key: string, write: Write = {}): Promise<number> {
+  return put(nats, bucket, key, '', write, 'DEL')
+}
+
+async function put(nats: Nats, bucket: Bucket, key: string, value: string, write: Write, operation: string | null) {
+  const map = headers()
+  if (operation !== null) map.set('KV-Operation', operation)
+  if (write.expected !== undefined) map.set('Nats-Expected-Last-Subject-Sequence', String(write.expected))
+  // Whole seconds are all the server knows of a TTL.
+  if (write.ttlMs !== undefined) map.set('Nats-TTL', `${Math.max(1, Math.ceil(write.ttlMs / 1000))}s`)
+  const { sequence } = await publish(nats, keySubject(bucket, key), value, map)
+  return sequence
+}
+
+/** How long a listing may stay without a message before it is begun anew. */
+const LIST_STALL_MS = 2000
+const LIST_ATTEMPTS = 3
+
+/** Every key with a value, through a consumer made for this one reading. Throws `unavailable`. */
+export async function listKeys(nats: Nats, bucket: Bucket, signal: AbortSignal): Promise<Entry[]> {
+  for (let attempt = 1; ; attempt++) {
+    signal.throwIfAborted()
+    try {
+      return await listOnce(nats, bucket)
+    } catch (error) {
+      const known = fromNats(error, `list ${bucket}`)
+      if (known.code === 'not_found' || attempt >= LIST_ATTEMPTS) throw known
+    }
+  }
+}
+
+async function listOnce(nats: Nats, bucket: Bucket): Promise<Entry[]> {
+  const prefix = keySubject(bucket, '').length
+  const consumer = await nats.js.consumers.get(bucketStream(bucket), { deliver_policy: DeliverPolicy.LastPerSubject })
+  const entries: Entry[] = []
+  try {
+    const { num_pending: pending } = await consumer.info(true)
+    if (pending === 0) return entries
+    const messages = await consumer.consume({ max_messages: 1000, expires: 2 * LIST_STALL_MS })
+    const stall = setInterval(() => void messages.close(), LIST_STALL_MS)
+    let whole = false
+    try {
+      for await (const message of messages) {
+        stall.refresh()
+        entries.push(fromMessage(prefix, message))
+        if (message.info.pending === 0) {
+          whole = true
+          break
+        }
+      }
+    } finally {
+      clearInterval(stall)
+      await messages.close()
+    }
+    if (!whole) throw new BatonError('unavailable', `listing ${bucket} stalled`)
+    return entries.filter((entry) => entry.value !== null)
+  } finally {
+    await consumer.delete().catch(() => undefined)
+  }
+}
+
+const fromMessage = (prefix: number, message: JsMsg): Entry => ({
+  key: message.subject.slice(prefix),
+  value: isGone(message.headers) ? null : utf8.decode(message.data),
+  revision: message.seq,
+})
+
+/**
+ * Calls `onEntry` for every key and then for every change, until the signal aborts. A watch can be blind for 90 s
+ * after a server lost its consumer, so it is a hint that makes things fast; a sweep with `listKeys` makes them certain.
+ */
+export async function watchKeys(
+  nats: Nats,
+  bucket: Bucket,
+  onEntry: (entry: Entry) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const kv = await new Kvm(nats.js).open(bucket)
+      const watch = await kv.watch()
+      const stop = () => watch.stop()
+      signal.addEventListener('abort', stop, { once: true })
+      try {
+        for await (const entry of watch) {
+          const gone = entry.operation !== 'PUT'
+          onEntry({ key: entry.key, value: gone ? null : utf8.decode(entry.value), revision: entry.revision })
+        }
+      } finally {
+        signal.removeEventListener('abort', stop)
+      }
+    } catch {
+      // Whatever ended it, the next one starts from the values as they are then.
+    }
+    await delay(500, undefined, { signal }).catch(() => undefined)
+  }
+}

@@ -1,0 +1,108 @@
+import { BatonError, isCode } from '@baton/core/errors'
+import type { RunStatus } from '@baton/core/records'
+import { formatRunRecord, parseRunRecord, sameRegistration, type Parsed, type RunSpec } from '@baton/core/run'
+import { readKey, readKeyAtLeader, writeKey, type Entry } from './bucket.ts'
+import type { Nats } from './connect.ts'
+import { BUCKET } from './names.ts'
+
+/**
+ * What is wanted (KV `runs`: people, services and the edge write it) and what is (KV `status`: the owner of a run
+ * writes it). Keeping them apart is what lets anybody ask for a run with one `nats kv put`.
+ */
+
+export type Registered = { readonly revision: number; readonly spec: Parsed<RunSpec> }
+
+/** The registration of a run; null only when the leader says there is none. */
+export async function readRegistration(nats: Nats, run: string): Promise<Registered | null> {
+  let entry = await readKey(nats, BUCKET.runs, run)
+  if (entry.value === null) entry = await readKeyAtLeader(nats, BUCKET.runs, run)
+  return entry.value === null ? null : { revision: entry.revision, spec: parseRunRecord(run, entry.value) }
+}
+
+/**
+ * Registers a run. `created` false: the same registration was there already. Throws `conflict` when the id stands for
+ * something else, or for a run that has ended: an id means one run for ever.
+ */
+export async function register(nats: Nats, spec: RunSpec): Promise<{ created: boolean }> {
+  for (;;) {
+    const entry = await readKeyAtLeader(nats, BUCKET.runs, spec.run)
+    const status = await readStatus(nats, spec.run)
+    if (status?.state === 'ended') throw new BatonError('conflict', `run ${spec.run} has ended; choose another id`)
+    if (entry.value !== null) {
+      const there = parseRunRecord(spec.run, entry.value)
+      if (there.ok && sameRegistration(there.value, spec)) return { created: false }
+      throw new BatonError('conflict', `run ${spec.run} is registered with another body`)
+    }
+    try {
+      await writeKey(nats, BUCKET.runs, spec.run, formatRunRecord(spec), { expected: entry.revision })
+      return { created: true }
+    } catch (error) {
+      // Somebody registered it between the look and the write: look again.
+      if (!isCode(error, 'conflict')) throw error
+    }
+  }
+}
+
+/** Writes the wish to cancel into the registration. False when there is no valid registration to cancel. */
+export async function requestCancel(nats: Nats, run: string): Promise<boolean> {
+  for (;;) {
+    const entry = await readKeyAtLeader(nats, BUCKET.runs, run)
+    const spec = entry.value === null ? null : parseRunRecord(run, entry.value)
+    if (spec === null || !spec.ok) return false
+    if (spec.value.cancel) return true
+    try {
+      const text = formatRunRecord({ ...spec.value, cancel: true })
+      await writeKey(nats, BUCKET.runs, run, text, { expected: entry.revision })
+      return true
+    } catch (error) {
+      if (!isCode(error, 'conflict')) throw error
+    }
+  }
+}
+
+/** Lets the registration of an ended run live as long as its log, and no longer; leaves a newer wish alone. */
+export async function expireRegistration(nats: Nats, run: string, ttlMs: number): Promise<void> {
+  const entry = await readKeyAtLeader(nats, BUCKET.runs, run)
+  if (entry.value === null) return
+  try {
+    await writeKey(nats, BUCKET.runs, run, entry.value, { expected: entry.revision, ttlMs })
+  } catch (error) {
+    if (!isCode(error, 'conflict')) throw error
+  }
+}
+
+/** Null for a key that is gone and for a value that is not ours. */
+export function parseStatus(entry: Entry | undefined): RunStatus | null {
+  if (entry === undefined || entry.value === null) return null
+  try {
+    const value = JSON.parse(entry.value) as Partial<RunStatus> | null
+    return value?.state === 'running' || value?.state === 'ended' ? (value as RunStatus) : null
+  } catch {
+    return null
+  }
+}
+
+export async function readStatus(nats: Nats, run: string): Promise<RunStatus | null> {
+  return parseStatus(await readKeyAtLeader(nats, BUCKET.status, run))
+}
+
+/**
+ * Writes the status of a run for the owner of `status.epoch`. A status of a later epoch, or of an ended run when this
+ * one says running, is left as it is: a zombie's late word must not win. Throws `lost` then.
+ */
+export async function writeStatus(nats: Nats, run: string, status: RunStatus, ttlMs?: number): Promise<void> {
+  for (;;) {
+    const entry = await readKeyAtLeader(nats, BUCKET.status, run)
+    const there = parseStatus(entry)
+    if (there !== null && (there.epoch > status.epoch || (there.state === 'ended' && status.state === 'running'))) {
+      throw new BatonError('lost', `run ${run}: its status is of epoch ${there.epoch}, not ${status.epoch}`)
+    }
+    try {
+      const write = ttlMs === undefined ? { expected: entry.revision } : { expected: entry.revision, ttlMs }
+      await writeKey(nats, BUCKET.status, run, JSON.stringify(status), write)
+      return
+    } catch (error) {
+      if (!isCode(error, 'conflict')) throw error
+    }
+  }
+}
