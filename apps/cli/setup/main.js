@@ -1,0 +1,59 @@
+// @ts-check
+import { delimiter, join } from 'node:path'
+import { endAll } from './execute.js'
+import { handOver } from './hand-over.js'
+import { programs, root } from './places.js'
+import { say, SetupError } from './say.js'
+import { setUp } from './set-up.js'
+import { runTests } from './run-tests.js'
+
+/**
+ * Every npm script of the checkout comes through here, under whatever Node the machine has: first the set-up, then
+ * the command under the pinned Node. Plain JavaScript without dependencies, for it is what installs them.
+ * @type {Record<string, { want: import('./set-up.js').Want, run: readonly string[] }>}
+ */
+const commands = {
+  setup: { want: { server: true, cli: true }, run: [] },
+  start: { want: { server: true, cli: false }, run: ['apps/cli/src/main.ts', 'up'] },
+  test: { want: { server: true, cli: true }, run: [] },
+  check: { want: { server: false, cli: false }, run: ['test/check/main.ts'] },
+  chaos: { want: { server: true, cli: false }, run: ['test/fault/chaos.ts'] },
+  bench: { want: { server: true, cli: false }, run: ['test/bench/main.ts'] },
+}
+
+/**
+ * @param {readonly string[]} argv
+ * @returns {Promise<number>} the exit code
+ */
+async function main([name = '', ...args]) {
+  const command = commands[name]
+  if (command === undefined)
+    throw new SetupError(`baton: no such command: ${name}; there are ${Object.keys(commands).join(', ')}`)
+  const { want, run } = command
+  const stop = () => {
+    endAll()
+    process.exit(130)
+  }
+  process.on('SIGINT', stop).on('SIGTERM', stop).on('SIGHUP', stop)
+  const house = await setUp(want)
+  process.off('SIGINT', stop).off('SIGTERM', stop).off('SIGHUP', stop)
+  if (name === 'setup') {
+    say(`baton: ready (Node: ${house.node}, nats-server ${house.natsServer?.version}: ${house.natsServer?.path})`)
+    return 0
+  }
+  const env = {
+    ...process.env,
+    PATH: [join(root, 'node_modules', '.bin'), programs, process.env.PATH ?? ''].join(delimiter),
+    ...(house.natsServer === null ? {} : { BATON_NATS_SERVER: house.natsServer.path }),
+  }
+  if (name === 'test') return runTests(house.node, args, env)
+  return handOver(house.node, [...run, ...args], { cwd: root, env })
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error
+  say(error.message)
+  process.exitCode = 1
+}
