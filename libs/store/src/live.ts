@@ -1,0 +1,33 @@
+import type { StoredEvent } from '@baton/core/event'
+import { decodeEvent } from './codec.ts'
+import type { Nats } from './connect.ts'
+import { liveRunSubject } from './names.ts'
+
+/**
+ * The live events of a run, as the log republishes them: in order, at most once, only what was stored. Anything may
+ * be missing; the dense index tells.
+ */
+export type Live = {
+  /** Resolves when the server has the subscription: what is stored from then on is heard. */
+  readonly ready: Promise<void>
+  close(): void
+}
+
+/** The sequence in the log, put there by the server when it republishes (NATS ADR-28). */
+const SEQUENCE = 'Nats-Sequence'
+
+/** Calls `onEvent` for each live event, on the path that reads the socket: it must be quick. */
+export function followLive(nats: Nats, run: string, onEvent: (event: StoredEvent) => void): Live {
+  const subscription = nats.nc.subscribe(liveRunSubject(run), {
+    callback: (error, message) => {
+      if (error !== null) return
+      const sequence = Number(message.headers?.get(SEQUENCE))
+      const event = Number.isSafeInteger(sequence) && sequence > 0 ? decodeEvent(run, sequence, message) : null
+      if (event !== null) onEvent(event)
+    },
+  })
+  return {
+    ready: nats.nc.flush(),
+    close: () => subscription.unsubscribe(),
+  }
+}

@@ -1,0 +1,175 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { StoredMsg } from '@nats-io/jetstream'
+import type { StoredEvent } from '@baton/core/event'
+import type { Position } from '@baton/core/position'
+import type { Checkpoint } from '@baton/core/records'
+import { judgeRunPosition, type Place, type RunLog, type Verdict } from '@baton/core/servable'
+import { decodeEvent } from './codec.ts'
+import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
+import { directGet } from './direct-get.ts'
+import { fromNats } from './nats-errors.ts'
+import { cursorSubject, runSubject, STREAM } from './names.ts'
+
+/**
+ * The reading side of a run's log: where it begins, where it stands, what comes after a place. Any replica answers
+ * fast and may be behind; the leader is asked before anybody is told that something is not there.
+ */
+
+/** Who may answer. */
+export type Asked = 'any' | 'leader'
+
+export type StoredCheckpoint = Place & { readonly checkpoint: Checkpoint }
+
+/** What is kept of a run. */
+export type Extent = {
+  /** The oldest event kept; null when none is. */
+  readonly first: StoredEvent | null
+  /** The newest event; null when none is kept. */
+  readonly head: StoredEvent | null
+  readonly checkpoint: StoredCheckpoint | null
+}
+
+const event = (run: string, found: StoredMsg): StoredEvent | null =>
+  decodeEvent(run, found.seq, { data: found.data, headers: found.header })
+
+async function get(
+  nats: Nats,
+  query: { last_by_subj: string } | { seq: number; next_by_subj: string },
+  asked: Asked,
+): Promise<StoredMsg | null> {
+  try {
+    return asked === 'leader'
+      ? await nats.jsm.streams.getMessage(STREAM.runs, query)
+      : await nats.jsm.direct.getMessage(STREAM.runs, query)
+  } catch (error) {
+    const known = fromNats(error, 'read the log')
+    if (known.code === 'not_found') return null
+    throw known
+  }
+}
+
+/** The run's first event after a stream sequence; null when there is none. Throws `unavailable`. */
+export async function readNext(nats: Nats, run: string, after: number, asked: Asked): Promise<StoredEvent | null> {
+  for (let seq = after + 1; ;) {
+    const found = await get(nats, { seq, next_by_subj: runSubject(run) }, asked)
+    if (found === null) return null
+    const known = event(run, found)
+    if (known !== null) return known
+    // Somebody published by hand what is no event; the log goes on after it.
+    seq = found.seq + 1
+  }
+}
+
+/** The run's newest event; null when none is kept. Throws `unavailable`. */
+export async function readHead(nats: Nats, run: string, asked: Asked): Promise<StoredEvent | null> {
+  const found = await get(nats, { last_by_subj: runSubject(run) }, asked)
+  return found === null ? null : (event(run, found) ?? headBefore(nats, run, found.seq))
+}
+
+/** The newest event below a message that is none. */
+async function headBefore(nats: Nats, run: string, sequence: number): Promise<StoredEvent | null> {
+  for (let below = sequence; below > 1;) {
+    const request = { multi_last: [runSubject(run)], up_to_seq: below - 1 }
+    const [found] = await directGet(nats, STREAM.runs, request, REQUEST_TIMEOUT_MS)
+    if (found === undefined) return null
+    const known = event(run, found)
+    if (known !== null) return known
+    below = found.seq
+  }
+  return null
+}
+
+/** The run's newest checkpoint and where it stands in the stream. */
+export async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<StoredCheckpoint | null> {
+  const found = await get(nats, { last_by_subj: cursorSubject(run) }, asked)
+  if (found === null) return null
+  const checkpoint = found.json<Checkpoint>()
+  return { sequence: found.seq, index: checkpoint.index, checkpoint }
+}
+
+/** What is kept of a run. The parts are read at once, so the head may be a little newer than the first. */
+export async function readExtent(nats: Nats, run: string, asked: Asked): Promise<Extent> {
+  const [first, head, checkpoint] = await Promise.all([
+    readNext(nats, run, 0, asked),
+    readHead(nats, run, asked),
+    readCheckpoint(nats, run, asked),
+  ])
+  return { first, head, checkpoint }
+}
+
+export type StreamState = { readonly lastSequence: number; readonly replicas: number }
+
+/** The leader's word on the whole stream. */
+export async function readStream(nats: Nats): Promise<StreamState> {
+  try {
+    const { state, config } = await nats.jsm.streams.info(STREAM.runs)
+    return { lastSequence: state.last_seq, replicas: config.num_replicas }
+  } catch (error) {
+    throw fromNats(error, 'look at the log')
+  }
+}
+
+/** How long a position that seems to lie ahead of the log may be that of a replica that has not caught up. */
+const LAG_MS = 2000
+const LAG_STEP_MS = 100
+
+/** Can a client go on from this position? "No" is the leader's word. Throws `unavailable`. */
+export async function judgePosition(
+  nats: Nats,
+  run: string,
+  position: Position,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  // Only "valid" counts here, and neither the stream's end nor the oldest event has a say in that.
+  if (judgeRunPosition(position, await look(nats, run, position, 'any', 0)).valid) return { valid: true }
+  for (let waitedMs = 0; ; waitedMs += LAG_STEP_MS) {
+    const { lastSequence, replicas } = await readStream(nats)
+    const log = await look(nats, run, position, 'leader', lastSequence)
+    const verdict = judgeRunPosition(position, log)
+    if (verdict.valid || replicas === 1 || waitedMs >= LAG_MS || !isAhead(position, log)) return verdict
+    await delay(LAG_STEP_MS, undefined, { signal })
+  }
+}
+
+/** A position beyond the log may be one a new leader has not applied yet; one within it will not become right. */
+const isAhead = (position: Position, log: RunLog): boolean =>
+  log.after === null && position.mark > (log.head?.index ?? log.checkpointIndex)
+
+/**
+ * The log around a position. The head is read before what comes after the position: the other way round an event
+ * stored in between would make a position at the head look foreign.
+ */
+async function look(nats: Nats, run: string, position: Position, asked: Asked, streamLast: number): Promise<RunLog> {
+  const [head, checkpoint] = await Promise.all([readHead(nats, run, asked), readCheckpoint(nats, run, asked)])
+  const after = await readNext(nats, run, position.sequence, asked)
+  const first = asked === 'leader' ? await readNext(nats, run, 0, asked) : null
+  return { first, head, after, checkpointIndex: checkpoint?.index ?? 0, streamLast }
+}
+
+/**
+ * The place just before the run's event `index`, which lies between `first` and `head`; null when it was trimmed
+ * meanwhile. The events of a run lie anywhere in the stream, so it is searched for: by a guess in proportion, then by
+ * halves, in turn.
+ */
+export async function findBefore(
+  nats: Nats,
+  run: string,
+  index: number,
+  first: Place,
+  head: Place,
+): Promise<Place | null> {
+  // The next event after `low` is at most the one sought, the next one after `high` is beyond it.
+  let low = { sequence: first.sequence - 1, index: first.index - 1 }
+  let high = { sequence: head.sequence, index: head.index }
+  for (let step = 0; low.sequence < high.sequence; step++) {
+    const share = step % 2 === 0 ? (index - 1 - low.index) / (high.index - low.index) : 0.5
+    const width = high.sequence - low.sequence
+    const probe = low.sequence + Math.min(width - 1, Math.floor(width * Math.max(0, share)))
+    const found = await readNext(nats, run, probe, 'any')
+    if (found?.index === index) return { sequence: found.sequence - 1, index: index - 1 }
+    if (found === null || found.index > index)
+      high = { sequence: probe, index: Math.min(high.index, found?.index ?? high.index) }
+    else low = { sequence: found.sequence, index: found.index }
+  }
+  return null
+}

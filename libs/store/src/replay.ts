@@ -1,0 +1,95 @@
+import type { Consumer, ConsumerMessages } from '@nats-io/jetstream'
+import { nuid } from '@nats-io/nats-core'
+import { BatonError } from '@baton/core/errors'
+import type { StoredEvent } from '@baton/core/event'
+import { decodeEvent } from './codec.ts'
+import type { Nats } from './connect.ts'
+import { fromNats } from './nats-errors.ts'
+import { runSubject, STREAM } from './names.ts'
+
+/** A page without its first message for so long is begun anew: ordered consumers of nats.js can stay silent for good. */
+const STALL_MS = 2000
+/** Bounds what one replay holds in memory; a page holds at most 100 messages besides. */
+const PAGE_BYTES = 2 * 2 ** 20
+/** A page that could hold nothing for a single message would never come. */
+const HEADROOM_BYTES = 64 * 1024
+const ATTEMPTS = 3
+/** What the server keeps of a consumer whose edge was killed. */
+const INACTIVE_MS = 30_000
+
+/**
+ * The run's events after a stream sequence, oldest first, page by page, up to where the log stands when the last page
+ * is read. A page is read when the caller asks for it, so a slow caller holds one page and nothing piles up.
+ * Ending the generator deletes its consumer. Throws `unavailable` after three silent attempts in a row.
+ */
+export async function* replayRun(
+  nats: Nats,
+  run: string,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<readonly StoredEvent[], void, void> {
+  let last = after
+  for (let failures = 0; ; failures++) {
+    signal.throwIfAborted()
+    if (failures >= ATTEMPTS) throw new BatonError('unavailable', `the replay of run ${run} stalled`)
+    let consumer: Consumer | null = null
+    try {
+      consumer = await openConsumer(nats, run, last + 1)
+      let { num_pending: pending } = await consumer.info(true)
+      while (pending > 0) {
+        const page = await readPage(nats, consumer, signal)
+        const end = page.at(-1)
+        // A silent consumer, or one that jumped: a new one goes on where this one stood.
+        if (end === undefined) break
+        failures = 0
+        last = end.sequence
+        pending = end.pending
+        yield page.flatMap(({ sequence, message }) => decodeEvent(run, sequence, message) ?? [])
+      }
+      if (pending === 0) return
+    } catch (error) {
+      signal.throwIfAborted()
+      if (failures + 1 >= ATTEMPTS) throw fromNats(error, `replay run ${run}`)
+    } finally {
+      // Nobody waits for this: a consumer that stays behind deletes itself.
+      void consumer?.delete().catch(() => undefined)
+    }
+  }
+}
+
+const openConsumer = (nats: Nats, run: string, from: number): Promise<Consumer> =>
+  nats.js.consumers.get(STREAM.runs, {
+    name_prefix: `baton-replay-${nuid.next()}`,
+    filter_subjects: runSubject(run),
+    opt_start_seq: from,
+    inactive_threshold: INACTIVE_MS,
+  })
+
+type Read = {
+  readonly sequence: number
+  readonly pending: number
+  readonly message: Parameters<typeof decodeEvent>[2]
+}
+
+/** The next messages, at least one unless the consumer stays silent. */
+async function readPage(nats: Nats, consumer: Consumer, signal: AbortSignal): Promise<Read[]> {
+  const page: Read[] = []
+  const bytes = Math.max(PAGE_BYTES, (nats.nc.info?.max_payload ?? 0) + HEADROOM_BYTES)
+  const messages: ConsumerMessages = await consumer.fetch({ max_bytes: bytes, expires: STALL_MS })
+  const stop = () => void messages.close()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    for await (const message of messages) {
+      page.push({ sequence: message.seq, pending: message.info.pending, message })
+      if (message.info.pending === 0) break
+    }
+  } catch (error) {
+    // The server ends a page that has no room for the next message with an error; what came before it is whole.
+    if (page.length === 0) throw error
+  } finally {
+    signal.removeEventListener('abort', stop)
+    await messages.close()
+  }
+  signal.throwIfAborted()
+  return page
+}

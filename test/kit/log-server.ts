@@ -1,0 +1,36 @@
+import { connectNats, type Nats } from '@baton/store/connect'
+import { ensureTopology, type TopologyOptions } from '@baton/store/topology'
+import { NatsServer } from './nats-server.ts'
+
+export const SMALL_TOPOLOGY: TopologyOptions = {
+  replicas: 1,
+  runEvents: 10_000,
+  runsMaxAgeMs: 86_400_000,
+  runsMaxBytes: 64 * 2 ** 20,
+  topicEvents: 1000,
+  topicsMaxAgeMs: 86_400_000,
+  topicsMaxBytes: 64 * 2 ** 20,
+}
+
+/** A nats-server with Baton's streams and buckets, and a connection to it. */
+export class LogServer {
+  readonly server: NatsServer
+  readonly nats: Nats
+
+  private constructor(server: NatsServer, nats: Nats) {
+    this.server = server
+    this.nats = nats
+  }
+
+  static async start(options: Partial<TopologyOptions> = {}): Promise<LogServer> {
+    const server = await NatsServer.start()
+    const nats = await connectNats({ servers: [server.url], name: 'baton-test' }, AbortSignal.timeout(10_000))
+    await ensureTopology(nats, { ...SMALL_TOPOLOGY, ...options })
+    return new LogServer(server, nats)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.nats.nc.close()
+    await this.server[Symbol.asyncDispose]()
+  }
+}
