@@ -1,36 +1,104 @@
-import { createServer, connect, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 
-type Direction = 'up' | 'down'
+/** Bytes of one direction that may wait here before their sender is no longer read. */
+const MAX_WAITING_BYTES = 4 * 2 ** 20
 
-type Pair = { readonly client: Socket; readonly upstream: Socket }
+/** One direction of one connection: bytes on their way, which can be held. */
+class Lane {
+  readonly #from: Socket
+  readonly #to: Socket
+  readonly #proxy: { readonly delayMs: number; readonly sliceBytes: number }
+  #waiting: Buffer[] = []
+  #isHeld = false
+  #wake = Promise.withResolvers<void>()
+  #isOver = false
+
+  constructor(from: Socket, to: Socket, proxy: { readonly delayMs: number; readonly sliceBytes: number }) {
+    this.#from = from
+    this.#to = to
+    this.#proxy = proxy
+    from.on('data', (chunk) => {
+      this.#waiting.push(chunk)
+      if (this.waitingBytes > MAX_WAITING_BYTES) from.pause()
+      this.#wake.resolve()
+    })
+  }
+
+  get waitingBytes(): number {
+    return this.#waiting.reduce((sum, one) => sum + one.length, 0)
+  }
+
+  get waiting(): Buffer {
+    return Buffer.concat(this.#waiting)
+  }
+
+  hold(): void {
+    this.#isHeld = true
+  }
+
+  flow(): void {
+    this.#isHeld = false
+    this.#wake.resolve()
+  }
+
+  end(): void {
+    this.#isOver = true
+    this.#wake.resolve()
+  }
+
+  /** Hands bytes on until nothing more comes and nothing waits. */
+  async run(): Promise<void> {
+    while (!this.#to.destroyed) {
+      const chunk = this.#isHeld ? undefined : this.#waiting[0]
+      if (chunk === undefined) {
+        if (this.#isOver && !this.#isHeld) return
+        await this.#wake.promise
+        this.#wake = Promise.withResolvers<void>()
+        continue
+      }
+      if (this.#proxy.delayMs > 0) await delay(this.#proxy.delayMs)
+      await this.#write(chunk)
+      this.#waiting.shift()
+      if (this.#from.isPaused() && this.waitingBytes <= MAX_WAITING_BYTES) this.#from.resume()
+    }
+  }
+
+  async #write(chunk: Buffer): Promise<void> {
+    const size = this.#proxy.sliceBytes > 0 ? this.#proxy.sliceBytes : chunk.length
+    for (let at = 0; at < chunk.length; at += size) {
+      if (this.#to.write(chunk.subarray(at, at + size))) continue
+      await new Promise((resolve) => this.#to.once('drain', resolve).once('close', resolve))
+    }
+  }
+}
+
+type Pair = { readonly client: Socket; readonly target: Socket; readonly up: Lane; readonly down: Lane }
 
 /**
- * A TCP proxy on a port of its own, between two of our processes. `up` is towards the target. It can stall a
- * direction (bytes wait, the sender feels back-pressure), delay it, cut every connection, refuse new ones, and call
- * a function with what passes upwards, so that a test can act at an exact moment.
+ * A TCP proxy on a port of its own, between two of our processes; `up` is towards the target. Its connections can be
+ * held (bytes wait), cut, delayed and sliced, and new ones refused. Bytes held on a connection whose client has gone
+ * meanwhile still reach the target when it flows again: a network that delivers late.
  */
 export class Proxy {
   readonly #server: Server
   readonly #pairs = new Set<Pair>()
-  readonly #stalled: Record<Direction, Promise<void> | null> = { up: null, down: null }
-  readonly #release: Record<Direction, () => void> = { up: () => undefined, down: () => undefined }
   delayMs = 0
   refuses = false
   /** Bytes handed on at a time; 0 = as they come. */
   sliceBytes = 0
-  /** Called with what was just handed on to the target. */
-  onForwarded: ((bytes: Buffer) => void) | null = null
+  /** How many connections there have been. */
   connections = 0
 
   private constructor(server: Server) {
     this.#server = server
   }
 
-  static async start(target: { port: number; host?: string }): Promise<Proxy> {
-    const server = createServer()
+  static async start(target: { port: number }): Promise<Proxy> {
+    // Half-open: a client that goes away must not take along what it has sent.
+    const server = createServer({ allowHalfOpen: true, noDelay: true })
     const proxy = new Proxy(server)
-    server.on('connection', (client) => proxy.#join(client, target))
+    server.on('connection', (client) => proxy.#join(client, target.port))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     return proxy
   }
@@ -41,63 +109,56 @@ export class Proxy {
     return address.port
   }
 
-  #join(client: Socket, target: { port: number; host?: string }): void {
+  #join(client: Socket, port: number): void {
     if (this.refuses) return void client.resetAndDestroy()
     this.connections++
-    const upstream = connect({ port: target.port, host: target.host ?? '127.0.0.1', noDelay: true })
-    client.setNoDelay(true)
-    const pair = { client, upstream }
+    const target = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
+    const pair: Pair = { client, target, up: new Lane(client, target, this), down: new Lane(target, client, this) }
     this.#pairs.add(pair)
-    const close = () => {
+    client
+      .on('error', () => undefined)
+      .on('end', () => pair.up.end())
+      .on('close', () => pair.up.end())
+    target
+      .on('error', () => undefined)
+      .on('end', () => pair.down.end())
+      .on('close', () => pair.down.end())
+    void pair.up.run().then(() => target.destroySoon())
+    void pair.down.run().then(() => client.destroySoon())
+    target.on('close', () => {
       this.#pairs.delete(pair)
       client.destroy()
-      upstream.destroy()
-    }
-    for (const socket of [client, upstream]) socket.on('error', close).on('close', close)
-    void this.#pump(client, upstream, 'up').then(close, close)
-    void this.#pump(upstream, client, 'down').then(close, close)
-  }
-
-  async #pump(from: Socket, to: Socket, direction: Direction): Promise<void> {
-    for await (const chunk of from as AsyncIterable<Buffer>) {
-      if (this.delayMs > 0) await delay(this.delayMs)
-      const size = this.sliceBytes > 0 ? this.sliceBytes : chunk.length
-      for (let at = 0; at < chunk.length; at += size) {
-        while (this.#stalled[direction] !== null) await this.#stalled[direction]
-        const piece = chunk.subarray(at, at + size)
-        if (!to.write(piece)) await new Promise((resolve) => to.once('drain', resolve).once('close', resolve))
-        if (direction === 'up') this.onForwarded?.(piece)
-      }
-    }
-  }
-
-  /** From now on nothing passes in this direction; the connections stay. */
-  stall(direction: Direction): void {
-    this.#stalled[direction] ??= new Promise((resolve) => {
-      this.#release[direction] = resolve
     })
   }
 
-  flow(direction: Direction): void {
-    this.#stalled[direction] = null
-    this.#release[direction]()
+  /** The connections there are now hand nothing on upwards; answers how to let them flow again. */
+  holdUp(): { readonly waiting: () => Buffer; readonly cutClients: () => void; readonly flow: () => void } {
+    const pairs = [...this.#pairs]
+    for (const { up } of pairs) up.hold()
+    return {
+      waiting: () => Buffer.concat(pairs.map(({ up }) => up.waiting)),
+      cutClients: () => {
+        for (const { client } of pairs) client.destroy()
+      },
+      flow: () => {
+        for (const { up } of pairs) up.flow()
+      },
+    }
   }
 
   /** Resets every connection; new ones are taken unless `refuses` is set. */
   cut(): void {
-    for (const { client, upstream } of this.#pairs) {
+    for (const { client, target } of this.#pairs) {
       client.resetAndDestroy()
-      upstream.resetAndDestroy()
+      target.resetAndDestroy()
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.flow('up')
-    this.flow('down')
     this.refuses = true
-    for (const { client, upstream } of this.#pairs) {
+    for (const { client, target } of this.#pairs) {
       client.destroy()
-      upstream.destroy()
+      target.destroy()
     }
     await new Promise((resolve) => this.#server.close(resolve))
   }
