@@ -1,40 +1,37 @@
-import { END, GAP, terminal, type RunEvent } from './event.ts'
+import { END, GAP, terminal, type StoredEvent } from './event.ts'
 import { FRESH_CURSOR, type Checkpoint, type JobCursor } from './records.ts'
 
+export const EMPTY_CHECKPOINT: Checkpoint = { index: 0, sequence: 0, jobs: {} }
+
+/** What of an event moves a cursor. */
+export type CursorEvent = Pick<
+  StoredEvent,
+  'index' | 'sequence' | 'job' | 'type' | 'data' | 'ordinal' | 'upstreamId' | 'upstreamOffset'
+>
+
 /**
- * The cursors of a run's jobs are a fold over its stored events, so any owner that has read the log agrees on them.
- * A checkpoint is such a fold, stored; events it covers are skipped.
+ * The cursors of a run's jobs after one more event: a fold over the stored events, so any owner that has read the log
+ * agrees on them. A checkpoint is such a fold, stored; events it covers change nothing.
  */
-export type Cursors = Checkpoint
-
-export const EMPTY_CURSORS: Cursors = { index: 0, jobs: {} }
-
-/** The cursors after one more event. `stream.end` moves the index only. */
-export function advance(cursors: Cursors, event: RunEvent, terminalTypes: readonly string[]): Cursors {
+export function advance(cursors: Checkpoint, event: CursorEvent, terminalTypes: readonly string[]): Checkpoint {
   if (event.index <= cursors.index) return cursors
-  if (event.type === END || event.job === null) return { ...cursors, index: event.index }
-  const before = cursors.jobs[event.job] ?? FRESH_CURSOR
-  return { index: event.index, jobs: { ...cursors.jobs, [event.job]: after(before, event, terminalTypes) } }
+  const { index, sequence, job } = event
+  if (event.type === END || job === null) return { ...cursors, index, sequence }
+  const before = cursors.jobs[job] ?? FRESH_CURSOR
+  return { index, sequence, jobs: { ...cursors.jobs, [job]: after(before, event, terminalTypes) } }
 }
 
-function after(before: JobCursor, event: RunEvent, terminalTypes: readonly string[]): JobCursor {
+function after(before: JobCursor, event: CursorEvent, terminalTypes: readonly string[]): JobCursor {
+  const { upstreamId, upstreamOffset } = event
+  const ordinal = event.ordinal ?? before.ordinal
   if (event.type === GAP) {
-    const unreachable = gapReason(event.data) === 'unreachable'
-    return {
-      ...before,
-      ordinal: event.ordinal ?? before.ordinal,
-      gap: true,
-      ended: unreachable ? { reason: 'failed', detail: 'the agent was not reached again' } : before.ended,
-    }
+    const failed = gapReason(event.data) === 'unreachable'
+    const ended = failed ? ({ reason: 'failed', detail: 'the agent was not reached again' } as const) : before.ended
+    return { ordinal, upstreamId, upstreamOffset, gap: true, ended }
   }
   const end = terminal(event.type, event.data, terminalTypes)
-  return {
-    ordinal: event.ordinal ?? before.ordinal + 1,
-    upstreamId: event.upstreamId,
-    upstreamOffset: event.upstreamOffset,
-    gap: false,
-    ended: end === null ? before.ended : { reason: end, detail: null },
-  }
+  const ended = end === null ? before.ended : { reason: end, detail: null }
+  return { ordinal, upstreamId, upstreamOffset, gap: false, ended }
 }
 
 function gapReason(data: string): unknown {

@@ -31,7 +31,12 @@ export type JobCursor = {
 export const FRESH_CURSOR: JobCursor = { ordinal: 0, upstreamId: null, upstreamOffset: null, gap: false, ended: null }
 
 /** `run.<id>.cursor`: a fold of all events up to `index`, so that a new owner reads only what came after. */
-export type Checkpoint = { readonly index: number; readonly jobs: Readonly<Record<string, JobCursor>> }
+export type Checkpoint = {
+  readonly index: number
+  /** The stream sequence of the event at `index`: where reading on begins. */
+  readonly sequence: number
+  readonly jobs: Readonly<Record<string, JobCursor>>
+}
 
 export type JobState = 'waiting' | 'connecting' | 'connected' | 'failing' | 'completed' | 'failed' | 'cancelled'
 

@@ -6,7 +6,7 @@ export type Health = { readonly live: () => boolean; readonly ready: () => boole
 
 /** Serves `/livez`, `/readyz` and `/metrics` until the signal aborts; the port it got is in the result. */
 export async function serveHealth(
-  options: { port: number; host: string; health: Health; registry: Registry },
+  options: { port: number; host: string; health: Health; registry: () => Registry },
   signal: AbortSignal,
 ): Promise<{ port: number; server: Server }> {
   const { port, host, health, registry } = options
@@ -17,7 +17,8 @@ export async function serveHealth(
     if (path === '/livez') return say(health.live())
     if (path === '/readyz') return say(health.ready())
     if (path !== '/metrics') return response.writeHead(404).end()
-    void registry.metrics().then((text) => response.writeHead(200, { 'content-type': registry.contentType }).end(text))
+    const metrics = registry()
+    void metrics.metrics().then((text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text))
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

@@ -8,6 +8,10 @@ import type { Bucket } from './names.ts'
  */
 export type BucketTable = {
   readonly entries: ReadonlyMap<string, Entry>
+  /** The newest revision known of a key, also of one that is gone; 0 where nothing was ever seen. */
+  revision(key: string): number
+  /** Takes in what was read elsewhere, e.g. at the leader after a conflict. */
+  learn(entry: Entry): void
   /** Reads everything again; after it, what the watch had missed is known. Throws `unavailable`. */
   sweep(): Promise<void>
 }
@@ -42,6 +46,8 @@ export function watchBucket(
 
   return {
     entries,
+    revision: (key) => entries.get(key)?.revision ?? gone.get(key) ?? 0,
+    learn: take,
     async sweep() {
       const before = newest
       const listed = await listKeys(nats, bucket, signal)

@@ -1,0 +1,53 @@
+import { hostname } from 'node:os'
+import { readConfig, type Environment } from '@baton/service/config'
+import { allVariables, commonVariables, relayVariables, secretPattern } from '@baton/service/variables'
+
+/** The relay's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
+export function relayConfig(environment: Environment) {
+  const values = readConfig(
+    environment,
+    { ...commonVariables, ...relayVariables },
+    {
+      others: allVariables,
+      patterns: [secretPattern],
+      relations: (v) =>
+        v.BATON_CLAIM_TTL_MS < 3 * v.BATON_CLAIM_RENEW_MS
+          ? [`BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS (${3 * v.BATON_CLAIM_RENEW_MS})`]
+          : [],
+    },
+  )
+  const secrets = Object.entries(environment)
+    .filter(([name, value]) => secretPattern.test(name) && value !== undefined)
+    .map(([name, value]): [string, string] => [name.slice('BATON_SECRET_'.length), value ?? ''])
+  return {
+    nats: { servers: values.BATON_NATS_URL, creds: values.BATON_NATS_CREDS },
+    logLevel: values.BATON_LOG_LEVEL,
+    graceMs: values.BATON_GRACE_MS,
+    relay: values.BATON_RELAY_ID ?? hostname(),
+    capacity: values.BATON_RELAY_CAPACITY,
+    healthPort: values.BATON_HEALTH_PORT,
+    claim: { ttlMs: values.BATON_CLAIM_TTL_MS, renewMs: values.BATON_CLAIM_RENEW_MS },
+    beatMs: values.BATON_BEAT_MS,
+    heartbeatWriteMs: values.BATON_HEARTBEAT_WRITE_MS,
+    livenessTtlMs: values.BATON_LIVENESS_TTL_MS,
+    progressTtlMs: values.BATON_PROGRESS_TTL_MS,
+    upstream: {
+      silenceMs: values.BATON_UPSTREAM_SILENCE_MS,
+      giveUpMs: values.BATON_UPSTREAM_GIVE_UP_MS,
+      allow: values.BATON_UPSTREAM_ALLOW,
+      maxEventBytes: values.BATON_MAX_EVENT_BYTES,
+      secrets: new Map(secrets),
+    },
+    topology: {
+      replicas: values.BATON_REPLICAS,
+      runEvents: values.BATON_RUN_EVENTS,
+      runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
+      runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
+      topicEvents: values.BATON_TOPIC_EVENTS,
+      topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
+      topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
+    },
+  }
+}
+
+export type RelayConfig = ReturnType<typeof relayConfig>

@@ -1,0 +1,59 @@
+import { BatonError, isCode } from '@baton/core/errors'
+import type { EndReason, StoredEvent } from '@baton/core/event'
+import type { Checkpoint, JobStatus } from '@baton/core/records'
+import { sleep } from '@baton/service/sleep'
+import type { Nats } from '@baton/store/connect'
+import { expireRegistration, writeStatus } from '@baton/store/registry'
+import { sealRecords, type Fence } from '@baton/store/run-log'
+
+export type End = { readonly reason: EndReason; readonly detail: string | null }
+
+export type EndDeps = {
+  readonly nats: Nats
+  readonly fence: Fence
+  readonly owner: { readonly relay: string; readonly boot: string }
+  readonly jobs: readonly JobStatus[]
+  readonly checkpoint: Checkpoint
+  /** The age to which RUNS keeps events: what is left of an ended run goes with its log. */
+  readonly logAgeMs: number
+}
+
+/** What a stored `stream.end` says. */
+export function readEnd(event: StoredEvent): End {
+  try {
+    const data = JSON.parse(event.data) as { reason?: EndReason; detail?: string }
+    return { reason: data.reason ?? 'completed', detail: data.detail ?? null }
+  } catch {
+    return { reason: 'completed', detail: null }
+  }
+}
+
+/**
+ * What follows a stored `stream.end`: the status says ended, the registration and the status are given the log's age
+ * to live, the owner record and the checkpoint are sealed. Each step may be repeated by a later owner that finds the
+ * end. Tries until it is done; throws `lost` when a later epoch does it.
+ */
+export async function settleEnd(end: End, deps: EndDeps, signal: AbortSignal): Promise<void> {
+  const { nats, fence, owner, jobs, checkpoint, logAgeMs } = deps
+  const since = new Date().toISOString()
+  const steps = [
+    () => writeStatus(nats, fence.run, { state: 'ended', end, ...owner, epoch: fence.epoch, jobs, since }, logAgeMs),
+    () => expireRegistration(nats, fence.run, logAgeMs),
+    () => sealRecords(nats, fence, { ...owner, since }, checkpoint, logAgeMs),
+  ]
+  for (const step of steps) await persist(step, signal)
+}
+
+async function persist(step: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await step()
+    } catch (error) {
+      if (!(error instanceof BatonError) || isCode(error, 'lost', 'denied', 'invalid')) throw error
+      // The owner record was rolled up by an earlier attempt whose answer was lost: the seal is there.
+      if (isCode(error, 'vanished', 'conflict')) return
+      await sleep(100, signal)
+    }
+  }
+}

@@ -1,0 +1,342 @@
+import { BatonError, isCode } from '@baton/core/errors'
+import { advance } from '@baton/core/cursor'
+import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, type RunEvent } from '@baton/core/event'
+import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@baton/core/records'
+import type { JobSpec, RunSpec } from '@baton/core/run'
+import type { Log } from '@baton/service/log'
+import { pause } from '@baton/service/sleep'
+import type { Nats } from '@baton/store/connect'
+import { readEvents, writeCheckpoint } from '@baton/store/run-log'
+import { Appender, type Budget } from './append.ts'
+import { cancelAgent } from './cancel-agent.ts'
+import type { HeldClaim } from './claims.ts'
+import { readEnd, settleEnd, type End } from './end-run.ts'
+import type { Metrics } from './metrics.ts'
+import { readCursors } from './read-cursors.ts'
+import { RunHeartbeats } from './run-heartbeats.ts'
+import { StatusWriter } from './run-status.ts'
+import { tailJob, type JobOutcome, type KeptEvent } from './tail-job.ts'
+import { takeEpoch } from './take-epoch.ts'
+import type { Upstream } from './upstream.ts'
+
+/** A new owner reads at most this many events after the checkpoint. */
+export const CHECKPOINT_EVENTS = 1000
+const PULSE_MS = 1000
+/** Failures in a row of every job of a run, after which another relay may try whether it reaches the agents. */
+const HOPELESS_AFTER = 5
+
+export type OwnDeps = {
+  readonly nats: Nats
+  readonly relay: string
+  readonly boot: string
+  readonly budget: Budget
+  readonly upstream: Upstream
+  readonly heartbeatWriteMs: number
+  readonly livenessTtlMs: number
+  readonly progressTtlMs: number
+  readonly runsMaxAgeMs: number
+  readonly metrics: Metrics
+  readonly log: Log
+}
+
+export type Owned = {
+  readonly spec: RunSpec
+  readonly claim: HeldClaim
+  /** The owner record's sequence as it was before the claim. */
+  readonly ownerSequence: number
+  /** The status an earlier owner left. */
+  readonly status: RunStatus | null
+  /** Aborts when somebody wishes the run cancelled. */
+  readonly cancelled: AbortSignal
+  /** Aborts when this relay should hand the run over: it stops, balances, or cannot reach the agents. */
+  readonly leave: AbortController
+  /** No job of it connects, again and again. */
+  readonly onHopeless: () => void
+}
+
+export type OwnOutcome = 'ended' | 'released' | 'lost'
+
+/**
+ * One run from the claim to its end, or to the moment somebody else has it. The order of its first steps is what keeps
+ * the log whole (see run-log.ts); afterwards jobs are tailed side by side into one appender.
+ */
+export async function ownRun(owned: Owned, deps: OwnDeps): Promise<OwnOutcome> {
+  try {
+    return await new RunOwner(owned, deps).run()
+  } catch (error) {
+    if (owned.claim.lost.aborted || isCode(error, 'lost')) return 'lost'
+    throw error
+  }
+}
+
+class RunOwner {
+  readonly #owned: Owned
+  readonly #deps: OwnDeps
+  readonly #log: Log
+  /** Everything of this run in this process ends with this. */
+  readonly #over = new AbortController()
+  readonly #writing: AbortSignal
+  readonly #terminalTypes: readonly string[]
+  readonly #progressTypes: ReadonlySet<string>
+  readonly #heartbeats: RunHeartbeats
+  readonly #status: StatusWriter
+  readonly #failures = new Map<string, number>()
+  #cursors: Checkpoint = { index: 0, sequence: 0, jobs: {} }
+  #checkpointIndex = 0
+  #uncoveredSinceMs: number | null = null
+  #appender!: Appender
+
+  constructor(owned: Owned, deps: OwnDeps) {
+    const { spec, claim, status } = owned
+    const { nats, relay, boot } = deps
+    this.#owned = owned
+    this.#deps = deps
+    this.#log = deps.log.child({ run: spec.run })
+    this.#writing = AbortSignal.any([claim.lost, this.#over.signal])
+    this.#terminalTypes = spec.terminalTypes ?? DEFAULT_TERMINAL_TYPES
+    this.#progressTypes = new Set(spec.progressTypes ?? DEFAULT_PROGRESS_TYPES)
+    const progressTtlMs = Math.max(deps.progressTtlMs, spec.stallMs ?? 0, spec.orphanMs ?? 0)
+    this.#heartbeats = new RunHeartbeats({
+      nats,
+      run: spec.run,
+      relay,
+      writeMs: deps.heartbeatWriteMs,
+      ttlMs: { liveness: deps.livenessTtlMs, progress: progressTtlMs },
+    })
+    const known = new Map(status?.jobs.map((job) => [job.job, job]))
+    this.#status = new StatusWriter(
+      { nats, run: spec.run, relay, boot, epoch: () => this.#appender.fence.epoch, log: this.#log },
+      spec.jobs.map(({ job }) => ({
+        job,
+        state: 'waiting',
+        reason: null,
+        failingSince: known.get(job)?.failingSince ?? null,
+      })),
+    )
+  }
+
+  async run(): Promise<OwnOutcome> {
+    const { claim, ownerSequence } = this.#owned
+    try {
+      const { fence, tail } = await this.#takeEpoch(ownerSequence)
+      this.#log.info({ epoch: fence.epoch, index: tail.last?.index ?? tail.checkpoint?.index ?? 0 }, 'run.owned')
+      const { spec } = this.#owned
+      const run = { id: spec.run, jobs: spec.jobs.map(({ job }) => job), terminalTypes: this.#terminalTypes }
+      this.#cursors = await readCursors(this.#deps.nats, run, tail, this.#writing)
+      this.#checkpointIndex = tail.checkpoint?.index ?? 0
+      const nextIndex = Math.max(tail.last?.index ?? 0, this.#cursors.index) + 1
+      this.#appender = new Appender(
+        {
+          nats: this.#deps.nats,
+          fence,
+          nextIndex,
+          budget: this.#deps.budget,
+          // On our own record, not on the newest: one that somebody else wrote meanwhile is loss, not ground to stand on.
+          takeOver: () => this.#takeEpoch(this.#appender.fence.epoch),
+          onStored: (events, sequence, tookMs) => this.#onStored(events, sequence, tookMs),
+          onRetry: (code) => this.#deps.metrics.appendRetries.inc({ code }),
+          log: this.#log,
+        },
+        this.#writing,
+      )
+      if (tail.last?.type === END) return await this.#end(readEnd(tail.last), true)
+      return await this.#relay()
+    } finally {
+      this.#over.abort(new Error(`run ${claim.run} is over here`))
+    }
+  }
+
+  async #takeEpoch(expected: number) {
+    const { nats, relay, boot, metrics } = this.#deps
+    const taken = await takeEpoch(nats, this.#owned.claim, { relay, boot }, expected, this.#writing)
+    metrics.epochs.inc()
+    this.#owned.claim.setEpoch(taken.fence.epoch)
+    return taken
+  }
+
+  /** Tails every job into the log until the run has its end, or it is somebody else's turn. */
+  async #relay(): Promise<OwnOutcome> {
+    const reading = new AbortController()
+    const tailing = AbortSignal.any([this.#writing, this.#owned.leave.signal, reading.signal])
+    void this.#status.keep(this.#writing)
+    void this.#appender.run().catch((error: unknown) => this.#over.abort(error))
+    const tails = this.#tailJobs(tailing)
+    const end = await this.#pulsing(this.#decide(tails, tailing))
+    reading.abort(new Error('nothing more is read'))
+    await this.#pulsing(tails.catch(() => null))
+    this.#writing.throwIfAborted()
+    if (end === null) return await this.#handOver()
+    await this.#pulsing(this.#store(endEvent(end)))
+    return await this.#end(end)
+  }
+
+  /** How the run ends; null when it goes on elsewhere. Once cancelled, whatever its jobs do meanwhile, it is cancelled. */
+  async #decide(tails: Promise<JobOutcome[]>, tailing: AbortSignal): Promise<End | null> {
+    const { cancelled } = this.#owned
+    const jobs = tails.then(summary).catch((error: unknown) => {
+      if (tailing.aborted) return null
+      throw error
+    })
+    const stopped = whenAborted(tailing).then(() => null)
+    const cancelling = whenAborted(cancelled).then(() => this.#cancelAgents(tailing))
+    const first = await Promise.race([stopped, jobs, cancelling])
+    return first !== null && cancelled.aborted ? await Promise.race([stopped, cancelling]) : first
+  }
+
+  async #cancelAgents(signal: AbortSignal): Promise<End> {
+    this.#log.info('run.cancelling')
+    await Promise.all(this.#owned.spec.jobs.map((job) => cancelAgent(job, this.#deps.upstream, this.#log, signal)))
+    return { reason: 'cancelled', detail: null }
+  }
+
+  #tailJobs(signal: AbortSignal): Promise<JobOutcome[]> {
+    return Promise.all(this.#owned.spec.jobs.map((spec) => this.#tail(spec, signal)))
+  }
+
+  async #tail(spec: JobSpec, signal: AbortSignal): Promise<JobOutcome> {
+    const { run } = this.#owned.spec
+    const cursor = this.#cursors.jobs[spec.job] ?? FRESH_CURSOR
+    const known = this.#status.jobs().find(({ job }) => job === spec.job)
+    if (cursor.ended !== null) {
+      this.#status.set(spec.job, jobState(cursor.ended), cursor.ended.detail)
+      return cursor.ended
+    }
+    const outcome = await tailJob(
+      {
+        spec,
+        run,
+        terminalTypes: this.#terminalTypes,
+        cursor,
+        readKept: (reading) => this.#readKept(spec.job, reading),
+        store: (event) => this.#appender.push(event),
+        onAlive: () => this.#heartbeats.beat('liveness', spec.job),
+        onState: (state, reason) => this.#status.set(spec.job, state, reason),
+        onFailing: (failures) => this.#onFailing(spec.job, failures),
+        failingSinceMs: known?.failingSince == null ? null : Date.parse(known.failingSince),
+        upstream: this.#deps.upstream,
+        log: this.#log.child({ job: spec.job }),
+      },
+      signal,
+    )
+    this.#status.set(spec.job, jobState(outcome), outcome.detail)
+    return outcome
+  }
+
+  /** What the log keeps of a job. What is queued is stored first, so that the answer is whole. */
+  async #readKept(job: string, signal: AbortSignal): Promise<KeptEvent[]> {
+    await this.#appender.flush(signal)
+    const kept: KeptEvent[] = []
+    for await (const event of readEvents(this.#deps.nats, this.#owned.spec.run, 1, signal)) {
+      if (event.job === job) kept.push(event)
+    }
+    return kept
+  }
+
+  #onFailing(job: string, failures: number): void {
+    this.#failures.set(job, failures)
+    const jobs = this.#owned.spec.jobs
+    if (jobs.every(({ job }) => (this.#failures.get(job) ?? 0) >= HOPELESS_AFTER)) this.#owned.onHopeless()
+  }
+
+  #onStored(events: readonly RunEvent[], sequence: number, tookMs: number): void {
+    const { metrics } = this.#deps
+    metrics.stored.inc(events.length)
+    metrics.appendSeconds.observe(tookMs / 1000)
+    for (const event of events) {
+      if (event.type === 'stream.gap') metrics.gaps.inc()
+      if (event.job !== null && this.#progressTypes.has(event.type)) this.#heartbeats.beat('progress', event.job)
+      // The exact sequence is known of the last one only; an earlier one errs on the side of reading more.
+      this.#cursors = advance(this.#cursors, { ...event, sequence }, this.#terminalTypes)
+    }
+    this.#uncoveredSinceMs ??= performance.now()
+    if (this.#cursors.index - this.#checkpointIndex >= CHECKPOINT_EVENTS) this.#checkpoint()
+  }
+
+  #checkpoint(): void {
+    const checkpoint = this.#cursors
+    this.#checkpointIndex = checkpoint.index
+    this.#uncoveredSinceMs = null
+    this.#appender.between((fence) => writeCheckpoint(this.#deps.nats, fence, checkpoint))
+  }
+
+  /** Events that no checkpoint covers must not age out before one does, or the index would be forgotten with them. */
+  #checkpointByAge(): void {
+    const since = this.#uncoveredSinceMs
+    if (since !== null && performance.now() - since > this.#deps.runsMaxAgeMs / 7) this.#checkpoint()
+  }
+
+  async #store(event: Omit<RunEvent, 'index' | 'epoch'>): Promise<void> {
+    await this.#appender.push(event)
+    await this.#appender.flush(this.#writing)
+  }
+
+  /** Flush, checkpoint, release: the next owner starts from here, at once. */
+  async #handOver(): Promise<OwnOutcome> {
+    await this.#pulsing(this.#appender.flush(this.#writing))
+    if (this.#cursors.index > this.#checkpointIndex) {
+      await writeCheckpoint(this.#deps.nats, this.#appender.fence, this.#cursors).catch((error: unknown) => {
+        if (!(error instanceof BatonError)) throw error
+        this.#log.debug({ code: error.code }, 'checkpoint.unwritten')
+      })
+    }
+    this.#over.abort(new Error('handed over'))
+    await this.#owned.claim.release()
+    this.#log.info({ epoch: this.#appender.fence.epoch, index: this.#cursors.index }, 'run.released')
+    return 'released'
+  }
+
+  async #end(end: End, found = false): Promise<OwnOutcome> {
+    const { nats, relay, boot, runsMaxAgeMs } = this.#deps
+    const { claim, status } = this.#owned
+    const { fence } = this.#appender
+    // A relay that only finds the end knows nothing of the jobs: what the last status says of them stays.
+    const jobs = found ? (status?.jobs ?? this.#status.jobs()) : this.#status.jobs()
+    const ending = { nats, fence, owner: { relay, boot }, jobs, checkpoint: this.#cursors, logAgeMs: runsMaxAgeMs }
+    await this.#pulsing(settleEnd(end, ending, this.#writing)).catch((error: unknown) => {
+      if (!isCode(error, 'lost')) throw error
+    })
+    this.#over.abort(new Error('the run has ended'))
+    await claim.release()
+    this.#deps.metrics.ended.inc({ reason: end.reason })
+    this.#log.info({ epoch: fence.epoch, reason: end.reason, detail: end.detail }, 'run.ended')
+    return 'ended'
+  }
+
+  /** Waits for `work` with signs of life: they are this wait's and no timer's, so a task that hangs loses its claim. */
+  async #pulsing<T>(work: Promise<T>): Promise<T> {
+    const done = new AbortController()
+    const watched = work.finally(() => done.abort(new Error('done')))
+    watched.catch(() => undefined)
+    while (!done.signal.aborted) {
+      this.#owned.claim.pulse()
+      this.#checkpointByAge()
+      await pause(PULSE_MS, done.signal)
+    }
+    return await watched
+  }
+}
+
+/** Resolves when the signal aborts. */
+function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+const jobState = ({ reason }: JobOutcome | NonNullable<JobCursor['ended']>) =>
+  reason === 'failed' || reason === 'cancelled' ? reason : 'completed'
+
+/** A run is failed if one of its jobs is, else cancelled if one is, else completed. */
+function summary(outcomes: readonly JobOutcome[]): End {
+  const of = (reason: JobOutcome['reason']) => outcomes.find((outcome) => outcome.reason === reason)
+  const worst = of('failed') ?? of('cancelled')
+  return worst === undefined ? { reason: 'completed', detail: null } : { reason: worst.reason, detail: worst.detail }
+}
+
+function endEvent({ reason, detail }: End) {
+  const data = JSON.stringify(detail === null ? { reason } : { reason, detail })
+  const time = new Date().toISOString()
+  const none = { job: null, upstreamId: null, upstreamOffset: null, ordinal: null }
+  return { ...none, type: END, name: END, time, data }
+}

@@ -1,0 +1,355 @@
+import { claimDelayMs, rank, rebalance, share } from '@baton/core/balance'
+import { decideClaim, type Decision } from '@baton/core/claim'
+import { isCode } from '@baton/core/errors'
+import type { RunStatus } from '@baton/core/records'
+import { parseRunRecord, type Parsed, type RunSpec } from '@baton/core/run'
+import type { Log } from '@baton/service/log'
+import { pause } from '@baton/service/sleep'
+import { readKeyAtLeader, type Entry } from '@baton/store/bucket'
+import { watchBucket, type BucketTable } from '@baton/store/bucket-table'
+import { readClaim } from '@baton/store/claim-store'
+import type { Nats } from '@baton/store/connect'
+import { BUCKET } from '@baton/store/names'
+import { askRelease, onReleased, onReleaseRequests } from '@baton/store/peers'
+import { parseStatus } from '@baton/store/registry'
+import { readOwner } from '@baton/store/run-log'
+import { Claims, type HeldClaim } from './claims.ts'
+import type { RelayConfig } from './config.ts'
+import { createMetrics } from './metrics.ts'
+import { ownRun, type OwnDeps } from './own-run.ts'
+import { Peers } from './peers.ts'
+import { Slots } from './slots.ts'
+import type { Upstream } from './upstream.ts'
+
+const SWEEP_MS = 5000
+const BALANCE_MS = 500
+const MOVES_AT_ONCE = 5
+/** Claims under way at once: a dead peer's 500 runs must not become 500 requests at the same instant. */
+const CLAIMS_AT_ONCE = 64
+const ASK_AGAIN_MS = 1000
+/** A relay that could not reach a run's agents lets the others go first by this much. */
+const DECLINED_DELAY_MS = 3000
+const DECLINED_KEPT = 10_000
+const BUDGET_BYTES = 256 * 2 ** 20
+
+type Task = { readonly leave: AbortController; readonly cancel: AbortController; done: Promise<void> }
+
+type Deps = { readonly nats: Nats; readonly upstream: Upstream; readonly boot: string; readonly log: Log }
+
+/**
+ * Keeps the active runs of KV `runs` tailed, together with its peers and with no coordinator: what it sees makes it try,
+ * a claim by revision decides. Watches and notices make it fast; a sweep makes it certain.
+ */
+export class Relay {
+  readonly #config: RelayConfig
+  readonly #deps: Deps
+  readonly #claims: Claims
+  readonly #peers: Peers
+  readonly #own: OwnDeps
+  readonly metrics: ReturnType<typeof createMetrics>
+  readonly #tasks = new Map<string, Task>()
+  readonly #waiting = new Map<string, NodeJS.Timeout>()
+  readonly #wanted = new Map<string, Parsed<RunSpec>>()
+  /** Runs that are wanted and not over: what is shared among the relays. */
+  readonly #active = new Set<string>()
+  /** Runs ended here whose status has not come back through the watch yet. */
+  readonly #endedHere = new Set<string>()
+  readonly #declined = new Set<string>()
+  readonly #failures = new Map<string, number>()
+  readonly #slots = new Slots(CLAIMS_AT_ONCE)
+  #runs!: BucketTable
+  #claimed!: BucketTable
+  #statuses!: BucketTable
+  #ready = false
+  #stopping = false
+
+  constructor(config: RelayConfig, deps: Deps) {
+    const { nats, upstream, boot, log } = deps
+    const { relay, beatMs, claim } = config
+    this.#config = config
+    this.#deps = deps
+    this.#claims = new Claims({ nats, relay, boot, ...claim, log })
+    this.#peers = new Peers({
+      nats,
+      relay,
+      boot,
+      beatMs,
+      runs: () => this.#tasks.size,
+      draining: () => this.#stopping,
+      onDead: (dead, how) => this.#onDead(dead, how),
+      log,
+    })
+    this.metrics = createMetrics(
+      () => this.#tasks.size,
+      () => this.#peers.loopLagMs,
+    )
+    this.#own = {
+      nats,
+      relay,
+      boot,
+      upstream,
+      budget: { bytes: 0, limitBytes: BUDGET_BYTES },
+      heartbeatWriteMs: config.heartbeatWriteMs,
+      livenessTtlMs: config.livenessTtlMs,
+      progressTtlMs: config.progressTtlMs,
+      runsMaxAgeMs: config.topology.runsMaxAgeMs,
+      metrics: this.metrics,
+      log,
+    }
+  }
+
+  /** Everything wanted has been read once. */
+  get ready(): boolean {
+    return this.#ready && !this.#stopping
+  }
+
+  /** Works until `stop` aborts, then hands every run over and returns. */
+  async run(stop: AbortSignal): Promise<void> {
+    const { nats, boot } = this.#deps
+    // Peers and renewals go on while the runs are handed over.
+    const over = new AbortController()
+    this.#runs = watchBucket(nats, BUCKET.runs, (entry) => this.#onWanted(entry), over.signal)
+    this.#claimed = watchBucket(nats, BUCKET.claims, (entry) => this.#onClaim(entry), over.signal)
+    this.#statuses = watchBucket(nats, BUCKET.status, (entry) => this.#onStatus(entry), over.signal)
+    onReleased(nats, (run) => this.#consider(run, 'released'), over.signal)
+    onReleaseRequests(nats, boot, (runs) => this.#giveAway(runs), over.signal)
+    const background = [this.#peers.run(over.signal), this.#claims.keep(over.signal)]
+    await Promise.all([...background, this.#sweeps(stop), this.#balances(stop), this.#drain(stop, over)])
+  }
+
+  async #drain(stop: AbortSignal, over: AbortController): Promise<void> {
+    await new Promise<void>((resolve) => {
+      if (stop.aborted) resolve()
+      else stop.addEventListener('abort', () => resolve(), { once: true })
+    })
+    this.#stopping = true
+    for (const timer of this.#waiting.values()) clearTimeout(timer)
+    for (const task of this.#tasks.values()) task.leave.abort(stop.reason)
+    await Promise.all([...this.#tasks.values()].map((task) => task.done))
+    over.abort(stop.reason)
+  }
+
+  async #sweeps(stop: AbortSignal): Promise<void> {
+    while (!stop.aborted) {
+      try {
+        await Promise.all([this.#statuses.sweep(), this.#claimed.sweep(), this.#runs.sweep()])
+        if (!this.#ready) this.#deps.log.info({ runs: this.#active.size }, 'relay.ready')
+        this.#ready = true
+        this.#endedHere.clear()
+        const runs = new Set([...this.#active, ...this.#statuses.entries.keys()])
+        for (const run of runs) this.#consider(run, 'sweep')
+      } catch (error) {
+        this.#deps.log.debug({ err: error }, 'sweep.undone')
+      }
+      await pause(this.#ready ? SWEEP_MS : ASK_AGAIN_MS, stop)
+    }
+  }
+
+  async #balances(stop: AbortSignal): Promise<void> {
+    const { nats, boot, log } = this.#deps
+    while (!stop.aborted) {
+      await pause(BALANCE_MS, stop)
+      if (!this.#ready || stop.aborted || this.#waiting.size > 0) continue
+      const move = rebalance(boot, this.#peers.loads(), Math.min(MOVES_AT_ONCE, this.#room()))
+      if (move === null) continue
+      const given = await askRelease(nats, move.from, move.runs)
+      log.debug({ peer_boot: move.from, asked: move.runs, given }, 'balance.asked')
+    }
+  }
+
+  #onWanted(entry: Entry): void {
+    const run = entry.key
+    const spec = entry.value === null ? null : parseRunRecord(run, entry.value)
+    if (spec === null) this.#wanted.delete(run)
+    else this.#wanted.set(run, spec)
+    if (spec?.ok === false) this.#deps.log.warn({ run, reason: spec.reason }, 'registration.invalid')
+    this.#activate(run)
+    const task = this.#tasks.get(run)
+    // A record made invalid under a live run harms nothing: the run goes on as it was registered.
+    if (task !== undefined && (spec === null || (spec.ok && spec.value.cancel)))
+      task.cancel.abort(new Error('cancelled'))
+    this.#consider(run, 'wanted')
+  }
+
+  #onClaim(entry: Entry): void {
+    // Somebody's claim, ours included, ends the wait for it; a claim that is gone begins one.
+    this.#stopWaiting(entry.key)
+    this.#consider(entry.key, entry.value === null ? 'expired' : 'claimed')
+  }
+
+  #onStatus(entry: Entry): void {
+    this.#activate(entry.key)
+    if (parseStatus(entry)?.state === 'ended') this.#endedHere.delete(entry.key)
+  }
+
+  #onDead(boot: string, how: string): void {
+    this.metrics.peersDead.inc({ how })
+    for (const entry of this.#claimed.entries.values()) {
+      if (readClaim(entry)?.boot === boot) this.#consider(entry.key, 'dead')
+    }
+  }
+
+  #activate(run: string): void {
+    const active = this.#wanted.get(run)?.ok === true && this.#status(run)?.state !== 'ended'
+    if (active) this.#active.add(run)
+    else this.#active.delete(run)
+  }
+
+  #status(run: string): RunStatus | null {
+    return parseStatus(this.#statuses.entries.get(run))
+  }
+
+  #decide(run: string): Decision {
+    if (this.#endedHere.has(run)) return 'leave'
+    const claim = readClaim(this.#claimed.entries.get(run))
+    return decideClaim({
+      wanted: this.#wanted.get(run) ?? null,
+      claim,
+      status: this.#status(run),
+      holder: claim === null ? 'dead' : this.#peers.holder(claim.boot),
+    })
+  }
+
+  #room(): number {
+    return this.#config.capacity - this.#tasks.size
+  }
+
+  /** Whether to go for a run now, and after which wait; called on anything that may have changed the answer. */
+  #consider(run: string, cause: string): void {
+    if (!this.#ready || this.#stopping || this.#tasks.has(run) || this.#waiting.has(run)) return
+    const decision = this.#decide(run)
+    if (decision === 'leave' || this.#room() <= 0) return
+    if (decision === 'ask') return this.#ask(run)
+    const live = this.#peers.live()
+    const place = rank(run, this.#deps.boot, live)
+    const fair = share(Math.max(1, this.#active.size), live.length)
+    const declined = this.#declined.has(run) && live.length > 1 ? DECLINED_DELAY_MS : 0
+    const failed =
+      Math.min(60_000, 1000 * 2 ** Math.min(6, this.#failures.get(run) ?? 0)) * (this.#failures.has(run) ? 1 : 0)
+    const waitMs = claimDelayMs({ rank: place, owned: this.#tasks.size, share: fair }) + declined + failed
+    this.#wait(run, waitMs, () => void this.#attempt(run, cause))
+  }
+
+  #wait(run: string, waitMs: number, then: () => void): void {
+    const timer = setTimeout(() => {
+      this.#waiting.delete(run)
+      then()
+    }, waitMs)
+    this.#waiting.set(run, timer)
+  }
+
+  #stopWaiting(run: string): void {
+    clearTimeout(this.#waiting.get(run))
+    this.#waiting.delete(run)
+  }
+
+  #ask(run: string): void {
+    const claim = readClaim(this.#claimed.entries.get(run))
+    if (claim === null) return
+    this.#wait(run, ASK_AGAIN_MS, () => this.#consider(run, 'ask'))
+    void this.#peers.askUnknown(claim.boot, AbortSignal.timeout(ASK_AGAIN_MS)).catch(() => undefined)
+  }
+
+  async #attempt(run: string, cause: string): Promise<void> {
+    if (this.#tasks.has(run)) return
+    const task: Task = { leave: new AbortController(), cancel: new AbortController(), done: Promise.resolve() }
+    this.#tasks.set(run, task)
+    const before = readClaim(this.#claimed.entries.get(run))
+    task.done = this.#slots
+      .use(() => this.#claim(run))
+      .then((claimed) =>
+        claimed === null ? undefined : this.#work(run, task, claimed, before === null ? null : cause),
+      )
+      .catch((error: unknown) => this.#failed(run, error))
+      .finally(() => this.#tasks.delete(run))
+    await task.done
+    if (!this.#stopping) this.#consider(run, 'again')
+  }
+
+  /** The owner record's sequence first, then the claim: the order that a sleeper in between cannot survive. */
+  async #claim(run: string): Promise<{ claim: HeldClaim; ownerSequence: number } | null> {
+    const { nats } = this.#deps
+    if (this.#stopping || this.#decide(run) !== 'claim') return null
+    try {
+      const { sequence } = await readOwner(nats, run)
+      const claim = await this.#claims.take(run, this.#claimed.revision(run))
+      this.metrics.claims.inc({ outcome: 'taken' })
+      return { claim, ownerSequence: sequence }
+    } catch (error) {
+      if (!isCode(error, 'conflict', 'in_flight', 'unknown_outcome', 'unavailable')) throw error
+      this.metrics.claims.inc({ outcome: error.code })
+      // Somebody was first, or nothing is known: what stands there now decides what to do next.
+      this.#claimed.learn(await readKeyAtLeader(nats, BUCKET.claims, run))
+      return null
+    }
+  }
+
+  async #work(
+    run: string,
+    task: Task,
+    { claim, ownerSequence }: { claim: HeldClaim; ownerSequence: number },
+    takenOver: string | null,
+  ): Promise<void> {
+    const wanted = this.#wanted.get(run)
+    if (wanted === undefined || (wanted.ok && wanted.value.cancel)) task.cancel.abort(new Error('cancelled'))
+    if (this.#stopping) task.leave.abort(new Error('stopping'))
+    if (takenOver !== null) this.metrics.takeovers.inc({ cause: takenOver })
+    const outcome = await ownRun(
+      {
+        spec: wanted?.ok === true ? wanted.value : nothingWanted(run),
+        claim,
+        ownerSequence,
+        status: this.#status(run),
+        cancelled: task.cancel.signal,
+        leave: task.leave,
+        onHopeless: () => this.#decline(run, task),
+      },
+      this.#own,
+    ).catch(async (error: unknown) => {
+      await claim.release().catch(() => undefined)
+      throw error
+    })
+    this.#failures.delete(run)
+    if (outcome === 'lost') this.metrics.lost.inc()
+    if (outcome === 'released') this.metrics.released.inc()
+    if (outcome === 'ended') this.#endedHere.add(run)
+  }
+
+  /** One run's failure is that run's: it is tried again, later and later, and no other notices. */
+  #failed(run: string, error: unknown): void {
+    const passing = isCode(error, 'unavailable', 'unknown_outcome', 'conflict', 'in_flight')
+    if (!passing) this.#failures.set(run, (this.#failures.get(run) ?? -1) + 1)
+    this.#deps.log[passing ? 'debug' : 'error']({ run, err: error }, 'run.failed')
+  }
+
+  /** This relay does not reach the agents of a run; each of the others may try once. */
+  #decline(run: string, task: Task): void {
+    if (this.#declined.has(run) || this.#peers.live().length < 2) return
+    if (this.#declined.size >= DECLINED_KEPT) this.#declined.clear()
+    this.#declined.add(run)
+    this.#deps.log.warn({ run }, 'run.declined')
+    task.leave.abort(new Error('the agents cannot be reached from here'))
+  }
+
+  /** Gives up to `runs` runs away on a peer's request; the peer below its share claims first. */
+  #giveAway(runs: number): number {
+    const chosen = [...this.#tasks.values()]
+      .filter((task) => !task.leave.signal.aborted)
+      .slice(-Math.min(runs, MOVES_AT_ONCE))
+    for (const task of chosen) task.leave.abort(new Error('balancing'))
+    return chosen.length
+  }
+}
+
+/** For a run that was begun and whose registration is gone: there is nothing to tail, only an end to write. */
+const nothingWanted = (run: string): RunSpec => ({
+  run,
+  jobs: [],
+  progressTypes: null,
+  terminalTypes: null,
+  labels: {},
+  quietMs: null,
+  stallMs: null,
+  orphanMs: null,
+  cancel: true,
+})

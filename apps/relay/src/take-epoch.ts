@@ -1,0 +1,73 @@
+import { BatonError, isCode } from '@baton/core/errors'
+import type { OwnerRecord } from '@baton/core/records'
+import { sleep } from '@baton/service/sleep'
+import type { Nats } from '@baton/store/connect'
+import { assertOwner, readOwner, readTail, type Fence, type Tail } from '@baton/store/run-log'
+import type { HeldClaim } from './claims.ts'
+
+const RETRY_MS = 50
+
+/**
+ * Makes this relay the one writer of a run: a new owner record by compare-and-set on the sequence of the last one, then
+ * the tail as of that epoch. Called at a claim, and again whenever the outcome of an append is unknown: what was in
+ * flight carries the old epoch and can no longer be stored late.
+ *
+ * `expected` is the owner record's sequence read *before* the claim; whoever slept since is refused here and has to
+ * prove by renewing its claim that the run is still its own. Throws `lost`; waits through everything else.
+ */
+export async function takeEpoch(
+  nats: Nats,
+  claim: HeldClaim,
+  owner: { relay: string; boot: string },
+  expected: number,
+  signal: AbortSignal,
+): Promise<{ fence: Fence; tail: Tail }> {
+  const { run } = claim
+  let sequence: number | null = expected
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      sequence ??= (await readOwner(nats, run)).sequence
+      const record: OwnerRecord = { ...owner, since: new Date().toISOString() }
+      const epoch = await assertOwner(nats, run, sequence, record)
+      const fence = { run, epoch }
+      return { fence, tail: await tailOf(nats, fence, signal) }
+    } catch (error) {
+      if (!(error instanceof BatonError)) throw error
+      if (isCode(error, 'lost', 'conflict', 'vanished')) {
+        // Another owner record than the one expected, or none: ours or somebody else's. The claim tells, and only
+        // after it has may the newest record be built upon.
+        await renewed(claim, signal)
+        sequence = null
+      } else if (!isCode(error, 'in_flight', 'unknown_outcome', 'unavailable', 'full')) {
+        throw error
+      }
+      await sleep(RETRY_MS, signal)
+    }
+  }
+}
+
+/** Reads the tail until it is readable; only a newer owner or a vanished record ends the waiting. */
+async function tailOf(nats: Nats, fence: Fence, signal: AbortSignal): Promise<Tail> {
+  for (;;) {
+    try {
+      return await readTail(nats, fence)
+    } catch (error) {
+      if (!isCode(error, 'unavailable')) throw error
+      await sleep(RETRY_MS, signal)
+    }
+  }
+}
+
+/** Proves the claim by renewing it. Throws `lost` when it is somebody else's; waits while NATS has no answer. */
+async function renewed(claim: HeldClaim, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await claim.renew()
+    } catch (error) {
+      if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight', 'conflict')) throw error
+      await sleep(RETRY_MS, signal)
+    }
+  }
+}
