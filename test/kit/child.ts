@@ -10,6 +10,9 @@ process.on('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
+/** Name and pid of every child that has not ended. */
+export const livingChildren = (): string[] => [...living].map((child) => `${child.spawnfile} (${child.pid})`)
+
 export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null }
 
 /** A real process under test, with its output, and the ways it can be hurt. */

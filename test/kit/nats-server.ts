@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Child } from './child.ts'
 import { eventually } from './eventually.ts'
-import { findBinary } from './find-binary.ts'
+import { findBinary, root } from './find-binary.ts'
 
 export type NatsServerOptions = {
   /** Does the server tell our account when a connection closes? Default true, as in the configuration we ship. */
@@ -60,9 +60,10 @@ export class NatsServer {
     const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
     if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
     const file = join(this.folder, 'nats.conf')
-    await writeFile(file, configuration(this.folder, this.#port, this.#options))
+    await writeFile(file, await configuration(this.#options))
     for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
-    const child = new Child('nats-server', binary, ['-c', file], { PATH: process.env['PATH'] ?? '' })
+    const places = ['-p', String(this.#port), '-sd', join(this.folder, 'data'), '--ports_file_dir', this.folder]
+    const child = new Child('nats-server', binary, ['-c', file, ...places], { PATH: process.env['PATH'] ?? '' })
     this.#child = child
     await child.said(/Server is ready/)
     if (this.#port === -1) this.#port = await writtenPort(this.folder)
@@ -103,23 +104,13 @@ async function writtenPort(folder: string): Promise<number> {
   })
 }
 
-function configuration(folder: string, port: number, options: NatsServerOptions): string {
-  const { notices = true, extra = '' } = options
-  const subject = '$SYS.ACCOUNT.BATON.DISCONNECT'
-  const exported = notices ? `exports: [{ stream: "${subject}", accounts: [BATON] }]` : ''
-  const imported = notices
-    ? `imports: [{ stream: { account: SYS, subject: "${subject}" }, to: "nats.disconnect" }]`
-    : ''
-  return `
-listen: "127.0.0.1:${port}"
-ports_file_dir: "${folder}"
-jetstream { store_dir: "${join(folder, 'data')}", max_file_store: 8GB, max_memory_store: 256MB }
-no_auth_user: baton
-system_account: SYS
-accounts {
-  SYS { users: [{ user: sys, password: sys }], ${exported} }
-  BATON { jetstream: enabled, users: [{ user: baton, password: baton }], ${imported} }
-}
-${extra}
-`
+/**
+ * The configuration we ship for one machine. A server that is not ours does not say when a connection closes: that is
+ * the same text without the lines that let it.
+ */
+async function configuration({ notices = true, extra = '' }: NatsServerOptions): Promise<string> {
+  const shipped = await readFile(join(root, 'nats', 'dev.conf'), 'utf8')
+  const silent = shipped.replaceAll(/^ *(exports|imports): .*$/gm, '')
+  if (silent.includes('DISCONNECT') || silent === shipped) throw new Error('nats/dev.conf has changed its form')
+  return `${notices ? shipped : silent}\n${extra}\n`
 }
