@@ -18,15 +18,13 @@ import { cursorSubject, runSubject, STREAM } from './names.ts'
 /** Who may answer. */
 export type Asked = 'any' | 'leader'
 
-export type StoredCheckpoint = Place & { readonly checkpoint: Checkpoint }
-
 /** What is kept of a run. */
 export type Extent = {
   /** The oldest event kept; null when none is. */
   readonly first: StoredEvent | null
   /** The newest event; null when none is kept. */
   readonly head: StoredEvent | null
-  readonly checkpoint: StoredCheckpoint | null
+  readonly checkpoint: Checkpoint | null
 }
 
 const event = (run: string, found: StoredMsg): StoredEvent | null =>
@@ -79,12 +77,10 @@ async function headBefore(nats: Nats, run: string, sequence: number): Promise<St
   return null
 }
 
-/** The run's newest checkpoint and where it stands in the stream. */
-export async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<StoredCheckpoint | null> {
+/** The run's newest checkpoint. */
+export async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<Checkpoint | null> {
   const found = await get(nats, { last_by_subj: cursorSubject(run) }, asked)
-  if (found === null) return null
-  const checkpoint = found.json<Checkpoint>()
-  return { sequence: found.seq, index: checkpoint.index, checkpoint }
+  return found === null ? null : found.json<Checkpoint>()
 }
 
 /** What is kept of a run. The parts are read at once, so the head may be a little newer than the first. */

@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest'
+import { advance, EMPTY_CHECKPOINT, type CursorEvent } from './cursor.ts'
+import { DEFAULT_TERMINAL_TYPES } from './event.ts'
+
+const event = (over: Partial<CursorEvent>): CursorEvent => ({
+  index: 1,
+  sequence: 11,
+  job: 'main',
+  type: 'output',
+  data: '{}',
+  ordinal: 1,
+  upstreamId: null,
+  upstreamOffset: null,
+  ...over,
+})
+const fold = (events: CursorEvent[], from = EMPTY_CHECKPOINT) =>
+  events.reduce((cursors, one) => advance(cursors, one, DEFAULT_TERMINAL_TYPES), from)
+
+describe('the cursors of a run', () => {
+  test('say of each job its last event and the id in force', () => {
+    const cursors = fold([
+      event({ upstreamId: '5', upstreamOffset: 0 }),
+      event({ index: 2, sequence: 12, job: 'b', ordinal: 1 }),
+      event({ index: 3, sequence: 15, ordinal: 2, upstreamId: '5', upstreamOffset: 1 }),
+    ])
+    expect(cursors.index).toBe(3)
+    expect(cursors.sequence).toBe(15)
+    expect(cursors.jobs['main']).toEqual({ ordinal: 2, upstreamId: '5', upstreamOffset: 1, gap: false, ended: null })
+    expect(cursors.jobs['b']?.ordinal).toBe(1)
+  })
+  test('an event a checkpoint covers changes nothing', () => {
+    const checkpoint = fold([event({ index: 4 })])
+    expect(advance(checkpoint, event({ index: 4, ordinal: 9 }), [])).toBe(checkpoint)
+  })
+  test('a terminal event ends its job only', () => {
+    const cursors = fold([event({ type: 'failed' }), event({ index: 2, job: 'b', data: '[DONE]' })])
+    expect(cursors.jobs['main']?.ended).toEqual({ reason: 'failed', detail: null })
+    expect(cursors.jobs['b']?.ended).toEqual({ reason: 'completed', detail: null })
+  })
+  test('a gap repeats the ordinal and is noted, an unreachable one fails the job', () => {
+    const gap = event({ index: 2, type: 'stream.gap', data: '{"job":"main","reason":"no-replay","lost":null}' })
+    expect(fold([event({}), gap]).jobs['main']).toMatchObject({ ordinal: 1, gap: true, ended: null })
+    const end = event({ index: 2, type: 'stream.gap', data: '{"job":"main","reason":"unreachable","lost":null}' })
+    expect(fold([event({}), end]).jobs['main']?.ended?.reason).toBe('failed')
+  })
+  test('stream.end belongs to no job and moves the index', () => {
+    const cursors = fold([event({}), event({ index: 2, sequence: 20, job: null, type: 'stream.end', ordinal: null })])
+    expect(cursors).toMatchObject({ index: 2, sequence: 20 })
+    expect(Object.keys(cursors.jobs)).toEqual(['main'])
+  })
+})
