@@ -45,6 +45,8 @@ export class Appender {
   readonly #chores: (() => Promise<void>)[] = []
   #bytes = 0
   #nextIndex: number
+  /** How many of the queue go out alone, whatever waits behind them. */
+  #singles = 0
   #wake = Promise.withResolvers<void>()
   #room = Promise.withResolvers<void>()
   #idle = Promise.withResolvers<void>()
@@ -144,7 +146,7 @@ export class Appender {
         this.#deps.onRetry(error.code)
         // Another append of this run is still in flight, or too many batches are open: nothing was stored, ask again.
         if (error.code === 'in_flight') await sleep(Math.min(200, 5 * 2 ** Math.min(attempt, 6)), this.#signal)
-        else if (error.code === 'too_large' && events.length === 1) return this.#replaceByGap()
+        else if (error.code === 'too_large') return this.#tooLarge(events.length)
         else if (isCode(error, 'unknown_outcome', 'unavailable', 'vanished', 'full', 'conflict'))
           return this.#settle(error, taken.length)
         else throw error
@@ -154,7 +156,7 @@ export class Appender {
 
   /** How many of the queue go into the next append. */
   #nextSize(): number {
-    if (this.#queue.length < BATCH_FROM) return 1
+    if (this.#queue.length < BATCH_FROM || this.#singles > 0) return 1
     let bytes = 0
     let size = 0
     for (const queued of this.#queue) {
@@ -197,15 +199,22 @@ export class Appender {
   #stored(events: readonly RunEvent[], sequence: number, tookMs: number): void {
     for (const { bytes } of this.#queue.splice(0, events.length)) this.#free(bytes)
     this.#nextIndex += events.length
+    this.#singles = Math.max(0, this.#singles - events.length)
     this.#deps.onStored(events, sequence, tookMs)
     this.#room.resolve()
     this.#room = quiet()
   }
 
-  /** The server takes less than the cap says: the event is refused for good, and that is said where it would stand. */
-  #replaceByGap(): void {
+  /**
+   * The server takes less than the cap says. Of several, the one is found by sending each alone; one alone is refused
+   * for good, and that is said where it would stand.
+   */
+  #tooLarge(count: number): void {
     const [refused] = this.#queue
-    if (refused === undefined) return
+    if (count > 1 || refused === undefined) {
+      this.#singles = count
+      return
+    }
     const { event } = refused
     const gap: Gap = { job: event.job ?? '', reason: 'too-large', lost: 1 }
     this.#queue[0] = { bytes: refused.bytes, event: { ...event, type: GAP, name: GAP, data: JSON.stringify(gap) } }

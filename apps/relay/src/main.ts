@@ -30,7 +30,7 @@ async function main(config: RelayConfig, stop: AbortSignal): Promise<void> {
   relay = new Relay(config, { nats, upstream, boot, log })
   log.info({ pid: process.pid }, 'relay.started')
   await relay.run(stop)
-  await upstream.close()
+  await upstream.agent.destroy()
   await nats.nc.drain()
 }
 

@@ -61,6 +61,10 @@ export function fromNats(error: unknown, what: string, sent: 'read' | 'write' = 
   if (chain.some((one) => one instanceof errors.PermissionViolationError)) {
     return new BatonError('denied', `${what}: this NATS user may not do that`, { cause: error })
   }
+  // The client checks the size itself, against what the server said at the connection.
+  if (chain.some((one) => one instanceof errors.InvalidArgumentError && /max_payload/.test(one.message))) {
+    return new BatonError('too_large', `${what}: larger than this NATS server takes`, { cause: error })
+  }
   if (chain.some((one) => one instanceof errors.NoRespondersError)) {
     // Nobody was there to store it; a JetStream election looks like this for seconds.
     return new BatonError('unavailable', `${what}: JetStream does not answer`, { cause: error })
