@@ -1,12 +1,22 @@
 /** One thing that goes wrong, at a moment of the run, counted from its start. */
 export type Fault = { readonly atMs: number } & (
-  | { readonly kind: 'kill' | 'terminate'; readonly role: 'relay' | 'edge'; readonly number: number; readonly downMs: number }
+  | {
+      readonly kind: 'kill' | 'terminate'
+      readonly role: 'relay' | 'edge'
+      readonly number: number
+      readonly downMs: number
+    }
   | { readonly kind: 'pause'; readonly role: 'relay' | 'edge'; readonly number: number; readonly forMs: number }
   | { readonly kind: 'kill-nats'; readonly downMs: number }
   | { readonly kind: 'cut-agent'; readonly job: number }
 )
 
-export type Scale = { readonly lengthMs: number; readonly relays: number; readonly edges: number; readonly jobs: number }
+export type Scale = {
+  readonly lengthMs: number
+  readonly relays: number
+  readonly edges: number
+  readonly jobs: number
+}
 
 /** Numbers in [0, 1) that depend on the seed alone (mulberry32). */
 export function randomFrom(seed: number): () => number {
@@ -30,9 +40,21 @@ export function schedule(seed: number, scale: Scale): Fault[] {
   const between = (from: number, to: number) => Math.round(from + random() * (to - from))
   const pick = (count: number) => Math.floor(random() * count)
   const faults: Fault[] = []
-  const kinds = [one('kill', 'relay'), one('kill', 'edge'), one('pause', 'relay'), one('pause', 'edge'), one('terminate', 'relay'), one('terminate', 'edge'), nats, nats, cut, cut, cut]
+  const kinds: (() => object)[] = [
+    one('kill', 'relay'),
+    one('kill', 'edge'),
+    one('pause', 'relay'),
+    one('pause', 'edge'),
+    one('terminate', 'relay'),
+    one('terminate', 'edge'),
+    nats,
+    nats,
+    cut,
+    cut,
+    cut,
+  ]
   // Every kind once before any comes twice, then again in another order.
-  let bag: (() => Omit<Fault, 'atMs'>)[] = []
+  let bag: (() => object)[] = []
   for (let atMs = between(1000, 2000); atMs < scale.lengthMs; atMs += between(BETWEEN_MS.from, BETWEEN_MS.to)) {
     if (bag.length === 0) bag = [...kinds]
     const [make] = bag.splice(pick(bag.length), 1)
@@ -43,7 +65,9 @@ export function schedule(seed: number, scale: Scale): Fault[] {
   function one(kind: 'kill' | 'pause' | 'terminate', role: 'relay' | 'edge') {
     return () => {
       const number = pick(role === 'relay' ? scale.relays : scale.edges)
-      return kind === 'pause' ? { kind, role, number, forMs: between(200, 5000) } : { kind, role, number, downMs: between(100, 3000) }
+      return kind === 'pause'
+        ? { kind, role, number, forMs: between(200, 5000) }
+        : { kind, role, number, downMs: between(100, 3000) }
     }
   }
   function nats() {

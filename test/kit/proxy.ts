@@ -18,7 +18,7 @@ class Lane {
     this.#from = from
     this.#to = to
     this.#proxy = proxy
-    from.on('data', (chunk) => {
+    from.on('data', (chunk: Buffer) => {
       this.#waiting.push(chunk)
       if (this.waitingBytes > MAX_WAITING_BYTES) from.pause()
       this.#wake.resolve()
