@@ -1,0 +1,178 @@
+import type { Readable } from 'node:stream'
+import type { Emission, Emitted } from '@baton/core/emission'
+import { agentName, isKeepalive } from '@baton/core/event'
+import type { JobCursor } from '@baton/core/records'
+import { Resume, type Step } from '@baton/core/resume'
+import type { JobSpec } from '@baton/core/run'
+import { pause } from '@baton/service/sleep'
+import { createSseParser, type SseItem } from '@baton/sse/parse'
+import { encodeHeader, MAX_UPSTREAM_ID_BYTES } from '@baton/store/codec'
+import { errorName } from './connect-upstream.ts'
+import type { SilenceClock } from './silence-clock.ts'
+import type { JobOutcome, TailDeps } from './tail-job.ts'
+
+/** After this much quiet, an event that may be new is no longer held back for the sake of a replay it may belong to. */
+const SETTLE_MS = 5000
+
+type Input = {
+  readonly body: Readable
+  readonly mode: JobSpec['resume']
+  readonly cursor: JobCursor
+  /** Last-Event-ID was sent. */
+  readonly sent: boolean
+  readonly emission: Emission
+  readonly silence: SilenceClock
+  readonly deps: Pick<TailDeps, 'onAlive' | 'upstream'>
+  /** Stores what was decided; tells the outcome when that ends the job. */
+  readonly store: (step: Step) => Promise<JobOutcome | null>
+}
+
+/** How a connection ended. */
+export type ReadEnd = {
+  /** Where the job stands now. */
+  readonly cursor: JobCursor
+  /** It brought something new. */
+  readonly fruitful: boolean
+  /** The last `retry:` of the agent. */
+  readonly retryMs: number | null
+  /** Set when the job is over. */
+  readonly outcome: JobOutcome | null
+  readonly reason: string
+}
+
+/**
+ * Reads one connection to its end. Aborts `attempt` when the agent has been silent for too long. Reads no further while
+ * `store` waits: TCP then holds the agent back. Rejects with what `store` rejected.
+ */
+export async function readStream(input: Input, attempt: AbortController): Promise<ReadEnd> {
+  return await new StreamReader(input).read(attempt)
+}
+
+/** What an event's or id's header may hold once it is percent-encoded; nine characters for one is the most. */
+const fitsHeader = (text: string): boolean =>
+  text.length * 9 <= MAX_UPSTREAM_ID_BYTES || encodeHeader(text).length <= MAX_UPSTREAM_ID_BYTES
+
+/** An over-long id is as good as none: it cannot be kept, so it could not be sent back. */
+const keptId = (id: string | null): string | null => (id !== null && fitsHeader(id) ? id : null)
+
+class StreamReader {
+  readonly #input: Input
+  readonly #resume: Resume
+  #fruitful = false
+  #retryMs: number | null = null
+  #outcome: JobOutcome | null = null
+
+  constructor(input: Input) {
+    this.#input = input
+    this.#resume = new Resume(input)
+  }
+
+  async read(attempt: AbortController): Promise<ReadEnd> {
+    const { body, silence, deps } = this.#input
+    const parser = createSseParser({ maxEventBytes: deps.upstream.maxEventBytes })
+    const cut = { reason: 'the agent closed the stream' }
+    const chunks = untilCut(body, cut)
+    const stopWatch = watchSilence(silence, attempt)
+    try {
+      await this.#store(this.#resume.open())
+      while (this.#outcome === null) {
+        const { value, done } = await this.#next(chunks, attempt.signal)
+        if (done === true) break
+        deps.onAlive()
+        silence.busy()
+        for (const item of parser.push(value)) {
+          await this.#item(item)
+          if (this.#outcome !== null) break
+        }
+        silence.heard(performance.now())
+      }
+    } finally {
+      stopWatch()
+    }
+    return {
+      cursor: this.#resume.cursor,
+      fruitful: this.#fruitful,
+      retryMs: this.#retryMs,
+      outcome: this.#outcome,
+      reason: cut.reason,
+    }
+  }
+
+  /** The next bytes. While it is undecided what the last ones were, quiet decides. */
+  async #next(
+    chunks: AsyncGenerator<Uint8Array, void>,
+    signal: AbortSignal,
+  ): Promise<IteratorResult<Uint8Array, void>> {
+    const next = chunks.next()
+    if (!this.#resume.decided) {
+      const came = new AbortController()
+      const arrived = next.then(() => came.abort())
+      await Promise.race([arrived, pause(SETTLE_MS, AbortSignal.any([came.signal, signal]))])
+      if (!came.signal.aborted) await this.#store(this.#resume.settle())
+    }
+    return await next
+  }
+
+  async #item(item: SseItem): Promise<void> {
+    const resume = this.#resume
+    switch (item.kind) {
+      case 'event': {
+        const id = keptId(item.id)
+        if (isKeepalive(item.name)) {
+          this.#input.silence.keepalive(performance.now())
+          if (id !== null) resume.moved(id)
+        } else if (item.name !== null && !fitsHeader(item.name)) {
+          // A shortened name would be another name: better a hole that says so.
+          await this.#store(resume.tooLarge(id))
+        } else {
+          const event: Emitted = { id, name: item.name === null ? null : agentName(item.name), data: item.data }
+          await this.#store(resume.event(event))
+        }
+        return
+      }
+      case 'too-large':
+        return await this.#store(resume.tooLarge(keptId(item.id)))
+      case 'id': {
+        const id = keptId(item.id)
+        if (id !== null) resume.moved(id)
+        return
+      }
+      case 'retry':
+        this.#retryMs = item.ms
+        return
+      case 'comment':
+        this.#input.silence.keepalive(performance.now())
+    }
+  }
+
+  async #store(steps: readonly Step[]): Promise<void> {
+    for (const step of steps) {
+      this.#outcome = await this.#input.store(step)
+      if (step.do === 'take') this.#fruitful = true
+      // What follows the end of a job on its connection is not stored.
+      if (this.#outcome !== null) return
+    }
+  }
+}
+
+/** A body that breaks off is the ordinary end of a connection: the bytes stop, and `cut` says why. */
+async function* untilCut(body: Readable, cut: { reason: string }): AsyncGenerator<Uint8Array, void> {
+  try {
+    for await (const chunk of body) yield chunk as Uint8Array
+  } catch (error) {
+    cut.reason = `the stream was cut: ${errorName(error)}`
+  }
+}
+
+/** Aborts the attempt after too much silence. Returns what stops the watch. */
+function watchSilence(silence: SilenceClock, attempt: AbortController): () => void {
+  let timer: NodeJS.Timeout
+  const check = () => {
+    const leftMs = silence.leftMs(performance.now())
+    if (leftMs > 0) timer = setTimeout(check, leftMs)
+    else attempt.abort(new Error(`silent for ${Math.round(silence.limitMs / 1000)} s`))
+  }
+  silence.open(performance.now())
+  timer = setTimeout(check, silence.limitMs)
+  return () => clearTimeout(timer)
+}
