@@ -2,7 +2,7 @@ import { nuid, type MsgHdrs } from '@nats-io/nats-core'
 import { BatonError } from '@baton/core/errors'
 import type { Nats } from './connect.ts'
 import { fromNats } from './nats-errors.ts'
-import { readAck, type Ack } from './publish.ts'
+import { readAck, request, type Ack } from './publish.ts'
 
 export type BatchMessage = { readonly subject: string; readonly payload: Uint8Array; readonly headers: MsgHdrs }
 
@@ -33,7 +33,7 @@ export async function publishBatch(nats: Nats, messages: readonly BatchMessage[]
     })
     last.headers.set('Nats-Batch-Commit', '1')
     for (const { subject, payload, headers } of messages.slice(0, -1)) nats.nc.publish(subject, payload, { headers })
-    const answer = await nats.nc.request(last.subject, last.payload, { headers: last.headers, timeout: timeoutMs })
+    const answer = await request(nats, last.subject, last.payload, { headers: last.headers, timeout: timeoutMs })
     return readAck(answer.data, what)
   } catch (error) {
     const known = fromNats(error, what, 'write')

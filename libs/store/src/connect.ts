@@ -9,6 +9,8 @@ export type Nats = {
   readonly nc: NatsConnection
   readonly js: JetStreamClient
   readonly jsm: JetStreamManager
+  /** Called at each loss of the connection, until the returned function is; requests under way get no answer then. */
+  readonly onDisconnect: (listener: () => void) => () => void
 }
 
 export type NatsOptions = {
@@ -37,11 +39,27 @@ export async function connectNats(
     try {
       const nc = await dial(base)
       const jsm = await jetstreamManager(nc, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS })
-      return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm }
+      const onDisconnect = disconnects(nc)
+      return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm, onDisconnect }
     } catch (error) {
       if (!waited) onWaiting(error)
       await delay(250, undefined, { signal })
     }
+  }
+}
+
+/** nats.js lets a request that lost its connection run into its timeout; who waits for an answer can know at once. */
+function disconnects(nc: NatsConnection): Nats['onDisconnect'] {
+  const listeners = new Set<() => void>()
+  const follow = async (): Promise<void> => {
+    for await (const status of nc.status()) {
+      if (status.type === 'disconnect') for (const listener of listeners) listener()
+    }
+  }
+  void follow().catch(() => undefined)
+  return (listener) => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
   }
 }
 

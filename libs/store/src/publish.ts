@@ -1,4 +1,4 @@
-import type { MsgHdrs } from '@nats-io/nats-core'
+import type { Msg, MsgHdrs } from '@nats-io/nats-core'
 import { fromApiError, fromNats, type ApiError } from './nats-errors.ts'
 import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
 
@@ -14,6 +14,25 @@ export function readAck(payload: Uint8Array, what: string): Ack {
 }
 
 /**
+ * A request whose answer is given up the moment the connection is lost: what it did is unknown, and the sooner that is
+ * known the sooner a new epoch settles it.
+ */
+export async function request(
+  nats: Nats,
+  subject: string,
+  payload: Uint8Array | string,
+  options: { headers: MsgHdrs; timeout: number },
+): Promise<Msg> {
+  const lost = Promise.withResolvers<never>()
+  const forget = nats.onDisconnect(() => lost.reject(new Error('the connection was lost before an answer came')))
+  try {
+    return await Promise.race([nats.nc.request(subject, payload, options), lost.promise])
+  } finally {
+    forget()
+  }
+}
+
+/**
  * One message into a stream, acknowledged. Headers are sent as given, so expectations and a TTL are whole and
  * visible where they are decided. Throws `conflict`, `in_flight`, `unknown_outcome`, `unavailable`, `full`, `denied`.
  */
@@ -26,7 +45,7 @@ export async function publish(
 ): Promise<Ack> {
   const what = `publish to ${subject}`
   try {
-    const answer = await nats.nc.request(subject, payload, { headers, timeout: timeoutMs })
+    const answer = await request(nats, subject, payload, { headers, timeout: timeoutMs })
     return readAck(answer.data, what)
   } catch (error) {
     throw fromNats(error, what, 'write')
