@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto'
+import { isCode } from '@baton/core/errors'
+import { parseRunRecord } from '@baton/core/run'
+import { pause } from '@baton/service/sleep'
+import { listKeys } from '@baton/store/bucket'
+import type { Nats } from '@baton/store/connect'
+import { BUCKET, RELAY_CONNECTION } from '@baton/store/names'
+import { onDisconnects } from '@baton/store/peers'
+import { planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
+import { CommandError } from '../exit.ts'
+import { open, type StoreOptions } from '../open-store.ts'
+import { table, type Print } from '../print.ts'
+import { hearRelays } from './relays.ts'
+
+/** `note`: worth knowing, nothing is broken. `wrong`: somebody should act. */
+export type Finding = {
+  readonly what: string
+  readonly verdict: 'good' | 'note' | 'wrong'
+  readonly detail: string
+}
+
+export type Program = { readonly name: string; readonly version: string | null; readonly needed: boolean }
+
+export type Target = { readonly store: StoreOptions; readonly topology: TopologyOptions }
+
+export type DoctorOptions = {
+  /** Null where the environment does not say what to look at. */
+  readonly target: Target | null
+  readonly programs: readonly Program[]
+  /** What is wrong with the environment; empty when nothing is. */
+  readonly complaints: readonly string[]
+}
+
+const NOTICE_MS = 2000
+const LISTEN_MS = 1000
+
+/** Looks at everything Baton stands on and says what is wrong. Changes nothing. Throws when something is. */
+export async function doctor(options: DoctorOptions, print: Print, signal: AbortSignal): Promise<void> {
+  const findings = [
+    ...environment(options),
+    ...(options.target === null ? [] : await connected(options.target, signal)),
+  ]
+  const rows = findings.map(({ verdict, what, detail }) => [verdict === 'good' ? '' : verdict, what, detail])
+  print.result(findings, table(['', 'WHAT', ''], rows))
+  const wrong = findings.filter(({ verdict }) => verdict === 'wrong').length
+  if (wrong > 0) throw new CommandError('wrong', wrong === 1 ? 'one thing is wrong' : `${wrong} things are wrong`)
+}
+
+function environment({ programs, complaints }: DoctorOptions): Finding[] {
+  return [
+    { what: 'Node', verdict: 'good', detail: process.version },
+    ...programs.map(({ name, version, needed }): Finding => ({
+      what: name,
+      verdict: version !== null ? 'good' : needed ? 'wrong' : 'note',
+      detail: version ?? 'not found; `npm run setup` brings it',
+    })),
+    ...(complaints.length === 0 ? [{ what: 'environment', verdict: 'good', detail: 'no complaint' } as const] : []),
+    ...complaints.map((detail): Finding => ({ what: 'environment', verdict: 'wrong', detail })),
+  ]
+}
+
+async function connected(target: Target, signal: AbortSignal): Promise<Finding[]> {
+  let nats: Nats
+  try {
+    nats = await open(target.store, 'baton-doctor', signal)
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    return [{ what: 'NATS', verdict: 'wrong', detail: error.message }]
+  }
+  try {
+    const version = nats.nc.info?.version ?? 'unknown'
+    const server: Finding = { what: 'NATS', verdict: 'good', detail: `${nats.nc.getServer()}, nats-server ${version}` }
+    const parts = [
+      () => topology(nats, target.topology),
+      () => notice(nats, target.store, signal),
+      () => relaysHeard(nats, signal),
+      () => registry(nats, signal),
+    ]
+    // One after the other: they would hear each other, and a slow server is not asked for everything at once.
+    const found = [server]
+    for (const part of parts) found.push(...(await part().catch(failure)))
+    return found
+  } finally {
+    await nats.nc.close()
+  }
+}
+
+const failure = (error: unknown): Finding[] => [
+  { what: 'NATS', verdict: 'wrong', detail: error instanceof Error ? error.message : String(error) },
+]
+
+async function topology(nats: Nats, options: TopologyOptions): Promise<Finding[]> {
+  const changes = await planTopology(nats, options)
+  return changes.map((change) =>
+    change.kind === 'same'
+      ? { what: change.name, verdict: 'good', detail: 'as it should be' }
+      : { what: change.name, verdict: 'wrong', detail: `${difference(change)}; \`baton setup\` does it` },
+  )
+}
+
+const difference = (change: Change): string =>
+  change.kind === 'update'
+    ? change.fields
+        .map(({ field, from, to }) => `${field} is ${JSON.stringify(from)}, not ${JSON.stringify(to)}`)
+        .join('; ')
+    : 'missing'
+
+/** Says good-bye on a second connection and listens whether the server tells. */
+async function notice(nats: Nats, store: StoreOptions, signal: AbortSignal): Promise<Finding[]> {
+  const boot = `doctor-${randomUUID().slice(0, 8)}`
+  const heard = new AbortController()
+  const over = new AbortController()
+  onDisconnects(nats, (gone) => gone === boot && heard.abort(), over.signal)
+  await nats.nc.flush()
+  const second = await open(store, `${RELAY_CONNECTION}${boot}`, signal)
+  await second.nc.close()
+  await pause(NOTICE_MS, AbortSignal.any([signal, heard.signal]))
+  over.abort()
+  const what = 'disconnect notice'
+  if (heard.signal.aborted)
+    return [{ what, verdict: 'good', detail: 'in force: a relay that dies is noticed within milliseconds' }]
+  return [
+    { what, verdict: 'note', detail: 'not in force: takeovers rely on beats alone, about a second (nats/README.md)' },
+  ]
+}
+
+async function relaysHeard(nats: Nats, signal: AbortSignal): Promise<Finding[]> {
+  const found = await hearRelays(nats, LISTEN_MS, signal)
+  if (found.length === 0) return [{ what: 'relays', verdict: 'wrong', detail: 'none is alive: no run is tailed' }]
+  const names = found.map(({ relay, runs }) => `${relay} (${runs} runs)`).join(', ')
+  return [
+    {
+      what: 'relays',
+      verdict: found.length === 1 ? 'note' : 'good',
+      detail: `${names}${found.length === 1 ? '; nobody would take over' : ''}`,
+    },
+  ]
+}
+
+async function registry(nats: Nats, signal: AbortSignal): Promise<Finding[]> {
+  const entries = await listKeys(nats, BUCKET.runs, signal).catch((error: unknown) => {
+    // Without the bucket there are no records; that it is missing is said above.
+    if (isCode(error, 'not_found')) return []
+    throw error
+  })
+  const invalid = entries.flatMap(({ key, value }): Finding[] => {
+    const parsed = parseRunRecord(key, value ?? '')
+    return parsed.ok
+      ? []
+      : [{ what: `run ${key}`, verdict: 'wrong', detail: `its record is not valid: ${parsed.reason}` }]
+  })
+  return [{ what: 'registry', verdict: 'good', detail: `${entries.length - invalid.length} valid records` }, ...invalid]
+}

@@ -1,0 +1,121 @@
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { CommanderError } from 'commander'
+import { ConfigError, readConfig, type Environment } from '@baton/service/config'
+import { allVariables, commonVariables, secretPattern } from '@baton/service/variables'
+import { house, programs, root } from '../setup/places.js'
+import { find, natsCli, natsServer } from '../setup/programs.js'
+import { SetupError } from '../setup/say.js'
+import { setUp } from '../setup/set-up.js'
+import { explain } from './exit.ts'
+import { createProgram, type Surroundings } from './program.ts'
+import { upText } from './up/say-up.ts'
+import { up } from './up/up.ts'
+import type { UpOptions } from './up/plan.ts'
+
+const stop = new AbortController()
+/** Aborts when waiting for an orderly end is over. */
+const now = new AbortController()
+/** Ctrl-C reaches this process from the terminal and once more from npm: those two are one wish. */
+const SAME_WISH_MS = 1000
+
+let askedAtMs = Number.NEGATIVE_INFINITY
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(name, () => {
+    const nowMs = performance.now()
+    if (stop.signal.aborted && nowMs - askedAtMs > SAME_WISH_MS) now.abort(new Error(`${name}, again`))
+    if (stop.signal.aborted) return
+    askedAtMs = nowMs
+    stop.abort(new Error(name))
+  })
+}
+// A reader that closes its end (`baton runs ls | head`) has seen enough.
+process.stdout.on('error', () => process.exit(0))
+
+const config = () => readConfig(process.env, commonVariables, { others: allVariables, patterns: [secretPattern] })
+
+const around: Surroundings = {
+  store: () => ({ servers: config().BATON_NATS_URL, creds: config().BATON_NATS_CREDS }),
+  topology: () => topologyOf(config()),
+  complaints: () => complaintsOf(process.env),
+  programs: async () => [
+    { name: 'nats-server', version: (await find(natsServer, programs))?.version ?? null, needed: false },
+    { name: 'nats CLI', version: (await find(natsCli, programs))?.version ?? null, needed: false },
+  ],
+  up: runUp,
+  dataFolder: join(house, 'data'),
+  write: (line) => void process.stdout.write(`${line}\n`),
+  warn: (line) => void process.stderr.write(`${line}\n`),
+  signal: stop.signal,
+}
+
+function topologyOf(values: ReturnType<typeof config>) {
+  return {
+    replicas: values.BATON_REPLICAS,
+    runEvents: values.BATON_RUN_EVENTS,
+    runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
+    runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
+    topicEvents: values.BATON_TOPIC_EVENTS,
+    topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
+    topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
+  }
+}
+
+function complaintsOf(environment: Environment): readonly string[] {
+  try {
+    config()
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.complaints
+  }
+  const creds = environment['BATON_NATS_CREDS'] ?? ''
+  return creds === '' || (existsSync(creds) && statSync(creds).isFile())
+    ? []
+    : [`BATON_NATS_CREDS: no such file: ${creds}`]
+}
+
+async function runUp(options: UpOptions, json: boolean): Promise<void> {
+  const brought = await setUp({ server: options.natsUrl === null, cli: false })
+  const cli = (await find(natsCli, programs))?.path ?? 'nats'
+  const own = join(programs, natsCli.name)
+  const place = {
+    root,
+    logFolder: join(house, 'logs'),
+    node: brought.node,
+    natsServer: brought.natsServer?.path ?? '',
+    env: process.env,
+  }
+  // Started by npm, this process has nobody left to serve when npm is gone, even by kill -9.
+  const parent = process.ppid
+  const looking = setInterval(() => {
+    if (process.env['npm_execpath'] !== undefined && process.ppid !== parent) stop.abort(new Error('npm is gone'))
+  }, 500)
+  try {
+    await up(
+      options,
+      place,
+      (event) => {
+        const text = json ? JSON.stringify(event) : upText(event, cli === own ? '.baton/bin/nats' : cli)
+        if (text !== null) around.write(text)
+      },
+      now.signal,
+      stop.signal,
+    )
+  } finally {
+    clearInterval(looking)
+  }
+}
+
+try {
+  await createProgram(around).parseAsync(process.argv)
+  process.exit(0)
+} catch (error) {
+  if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
+  const known = error instanceof SetupError ? { message: error.message, code: 1 } : explain(error)
+  if (known === null) {
+    if (stop.signal.aborted) process.exit(130)
+    throw error
+  }
+  process.stderr.write(`${known.message}\n`)
+  process.exit(known.code)
+}

@@ -1,0 +1,78 @@
+import { pause } from '@baton/service/sleep'
+
+/** How many runs live at a time: enough to see them spread over the relays. */
+const RUNS = 3
+const LOOK_MS = 1000
+
+export type DemoDeps = {
+  readonly agentUrl: string
+  /** Any of them will do; one may be dead just now. */
+  readonly edgeUrls: readonly string[]
+  /** The first part of every run's id: another for each start, for an id means one run for ever. */
+  readonly prefix: string
+}
+
+/**
+ * Keeps a few runs of the demo agent registered, a new one for each that ends, until the signal aborts. It uses the
+ * same two routes as anybody else. `onFirst` hears the ids it begins with.
+ */
+export async function keepDemo(deps: DemoDeps, onFirst: (runs: string[]) => void, signal: AbortSignal): Promise<void> {
+  let next = 1
+  const live = new Set<string>()
+  for (let told = false; !signal.aborted; await pause(LOOK_MS, signal)) {
+    for (const run of live) if (await hasEnded(deps, run, signal)) live.delete(run)
+    while (live.size < RUNS && !signal.aborted) {
+      const run = `${deps.prefix}-${next}`
+      // A refusal or no answer: the edges are still starting, or NATS is. The next round tries again.
+      if (!(await register(deps, run, signal))) break
+      live.add(run)
+      next++
+    }
+    if (told || live.size < RUNS) continue
+    told = true
+    onFirst([...live])
+  }
+}
+
+async function register({ agentUrl, edgeUrls }: DemoDeps, run: string, signal: AbortSignal): Promise<boolean> {
+  const body = JSON.stringify({ run, url: demoStream(agentUrl, run), labels: { demo: 'yes' } })
+  const answer = await ask(edgeUrls, '/runs', signal, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  })
+  return answer?.ok === true
+}
+
+async function hasEnded({ edgeUrls }: DemoDeps, run: string, signal: AbortSignal): Promise<boolean> {
+  const answer = await ask(edgeUrls, `/runs/${run}`, signal)
+  if (answer === null) return false
+  if (answer.status === 404) return true
+  const body = (await answer.json().catch(() => null)) as { state?: string } | null
+  return body?.state === 'ended'
+}
+
+/** The first answer any edge gives; null when none does. */
+async function ask(
+  edgeUrls: readonly string[],
+  path: string,
+  signal: AbortSignal,
+  init: RequestInit = {},
+): Promise<Response | null> {
+  for (const url of edgeUrls) {
+    try {
+      const response = await fetch(`${url}${path}`, {
+        ...init,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(3000)]),
+      })
+      if (response.status < 500) return response
+      await response.body?.cancel()
+    } catch {
+      if (signal.aborted) return null
+    }
+  }
+  return null
+}
+
+/** Where the demo agent streams the events of a run. */
+export const demoStream = (agentUrl: string, run: string): string => `${agentUrl}/jobs/${run}/stream`
