@@ -11,6 +11,9 @@ import { relayConfig, type RelayConfig } from './config.ts'
 import { Relay } from './relay.ts'
 import { createUpstream } from './upstream.ts'
 
+/** The headers of an event need room beside its data. */
+const HEADER_ROOM_BYTES = 8 * 1024
+
 const config = orExit(() => relayConfig(process.env))
 /** Told apart by its own random id: a restarted process never takes itself for the one before. */
 const boot = randomBytes(6).toString('hex')
@@ -33,9 +36,6 @@ async function main(config: RelayConfig, stop: AbortSignal): Promise<void> {
   await upstream.agent.destroy()
   await nats.nc.drain()
 }
-
-/** The headers of an event need room beside its data. */
-const HEADER_ROOM_BYTES = 8 * 1024
 
 function eventCap(asked: number, maxPayload: number): number {
   const most = maxPayload - HEADER_ROOM_BYTES

@@ -54,7 +54,7 @@ export class Peers {
     onDisconnects(nats, (gone) => void this.#ask(gone, 'notice', signal), signal)
     void this.#followConnection(signal)
     for (let dueAtMs = performance.now(); !signal.aborted; dueAtMs += beatMs) {
-      await pause(dueAtMs - performance.now(), signal)
+      await pause(Math.max(0, dueAtMs - performance.now()), signal)
       const lateMs = Math.max(0, performance.now() - dueAtMs)
       if (lateMs > ASLEEP_MS) this.#wakeUp()
       this.#loopLagMs = lateMs
