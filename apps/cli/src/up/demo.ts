@@ -35,7 +35,12 @@ export async function keepDemo(deps: DemoDeps, onFirst: (runs: string[]) => void
 }
 
 async function register({ agentUrl, edgeUrls }: DemoDeps, run: string, signal: AbortSignal): Promise<boolean> {
-  const body = JSON.stringify({ run, url: demoStream(agentUrl, run), labels: { demo: 'yes' } })
+  const body = JSON.stringify({
+    run,
+    url: demoStream(agentUrl, run),
+    cancel: `${agentUrl}/jobs/${run}/cancel`,
+    labels: { demo: 'yes' },
+  })
   const answer = await ask(edgeUrls, '/runs', signal, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

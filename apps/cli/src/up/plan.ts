@@ -36,7 +36,7 @@ export type Plan = {
 
 const HOST = '127.0.0.1'
 const NATS_PORT = 4222
-const AGENT_PORT = 8070
+const AGENT_PORT = 9000
 const RELAY_HEALTH_PORT = 8090
 /** A person who presses Ctrl-C does not wait half a minute. */
 const GRACE_MS = '5000'
