@@ -11,19 +11,16 @@ export const createPrint = (json: boolean, write: (line: string) => void): Print
 })
 
 /** Rows under their headings, each column as wide as it needs to be. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = headings.map((heading, at) => Math.max(heading.length, ...rows.map((row) => (row[at] ?? '').length)))
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-      .join('  ')
-      .trimEnd()
-  return [headings, ...rows].map(line).join('\n')
+export const table = (headings: readonly string[], rows: readonly (readonly string[])[]): string =>
+  columns([headings, ...rows])
+
+/** Rows whose cells stand under each other. */
+export function columns(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => (row[at] ?? '').length)))
+  const line = (cells: readonly string[]) => cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
+  return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
-/** Labels and values in two columns. */
+/** Labels and values in two columns; what is null is left out. */
 export const fields = (pairs: Readonly<Record<string, string | null>>): string =>
-  table(
-    ['', ''],
-    Object.entries(pairs).flatMap(([label, value]) => (value === null ? [] : [[label, value]])),
-  ).trimStart()
+  columns(Object.entries(pairs).flatMap(([label, value]) => (value === null ? [] : [[label, value]])))

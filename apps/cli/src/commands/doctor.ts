@@ -9,7 +9,7 @@ import { onDisconnects } from '@baton/store/peers'
 import { planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
 import { CommandError } from '../exit.ts'
 import { open, type StoreOptions } from '../open-store.ts'
-import { table, type Print } from '../print.ts'
+import { columns, type Print } from '../print.ts'
 import { hearRelays } from './relays.ts'
 
 /** `note`: worth knowing, nothing is broken. `wrong`: somebody should act. */
@@ -41,7 +41,7 @@ export async function doctor(options: DoctorOptions, print: Print, signal: Abort
     ...(options.target === null ? [] : await connected(options.target, signal)),
   ]
   const rows = findings.map(({ verdict, what, detail }) => [verdict === 'good' ? '' : verdict, what, detail])
-  print.result(findings, table(['', 'WHAT', ''], rows))
+  print.result(findings, columns(rows))
   const wrong = findings.filter(({ verdict }) => verdict === 'wrong').length
   if (wrong > 0) throw new CommandError('wrong', wrong === 1 ? 'one thing is wrong' : `${wrong} things are wrong`)
 }

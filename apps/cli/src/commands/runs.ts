@@ -73,16 +73,17 @@ function hasLabel(row: Row, wanted: string): boolean {
 
 /** Shows everything that is known of one run. */
 export async function showRun(nats: Nats, run: string, print: Print): Promise<void> {
-  const registration = isRunId(run) ? await readRegistration(nats, run) : null
-  if (registration === null) throw new CommandError('unknown', `there is no run ${run}`)
-  const [status, claimEntry, extent, liveness, progress] = await Promise.all([
-    readStatus(nats, run),
+  if (!isRunId(run)) throw new CommandError('unknown', `there is no run ${run}`)
+  const [registration, status] = await Promise.all([readRegistration(nats, run), readStatus(nats, run)])
+  // A key that was deleted cancels its run; what it was is still to be seen.
+  if (registration === null && status === null) throw new CommandError('unknown', `there is no run ${run}`)
+  const [claimEntry, extent, liveness, progress] = await Promise.all([
     readKeyAtLeader(nats, BUCKET.claims, run),
     readExtent(nats, run, 'leader'),
     readHeartbeat(nats, 'liveness', run),
     readHeartbeat(nats, 'progress', run),
   ])
-  const { spec } = registration
+  const spec = registration?.spec ?? { ok: false as const, reason: 'its key was deleted' }
   const claim = readClaim(claimEntry)
   const place = (event: { sequence: number; index: number } | null) =>
     event === null ? null : { sequence: event.sequence, index: event.index }
