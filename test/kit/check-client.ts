@@ -1,4 +1,4 @@
-import { END, type StoredEvent } from '@baton/core/event'
+import { END, GAP, type StoredEvent } from '@baton/core/event'
 import { parsePosition } from '@baton/core/position'
 import type { ClientHistory, RunHistory, Violation } from './history.ts'
 import { isLogged, type Received } from './sse-client.ts'
@@ -88,8 +88,8 @@ function mismatch(
   if (stored === undefined) return `index ${at.mark} is not in the log`
   if (stored.sequence !== at.sequence)
     return `index ${at.mark} has the sequence ${at.sequence}, in the log ${stored.sequence}`
-  if (stored.name !== frame.event && stored.type !== frame.event)
-    return `index ${at.mark} is named ${frame.event}, in the log ${stored.name}`
+  const name = stored.type === END || stored.type === GAP ? stored.type : stored.name
+  if (name !== frame.event) return `index ${at.mark} is named ${frame.event}, in the log ${name}`
   return stored.data === frame.data ? null : `index ${at.mark} has other data than the log`
 }
 

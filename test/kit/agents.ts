@@ -1,0 +1,119 @@
+import { join } from 'node:path'
+import { Child } from './child.ts'
+import { root } from './find-binary.ts'
+import type { Emitted, JobEmission } from './history.ts'
+
+/** What an agent gives to one who comes back: what follows its Last-Event-ID, all, the newest part, or nothing. */
+export type AgentMode = 'id' | 'replay' | 'window' | 'none'
+
+export type Script = {
+  readonly mode?: AgentMode
+  /** Before the terminal one. */
+  readonly events: number
+  /** 0 = all at once. */
+  readonly perSecond: number
+  /** Does it emit a terminal event after them? Default true; else it stays open in silence. */
+  readonly ends?: boolean
+  /** Least size of an event's data. */
+  readonly dataBytes?: number
+  /** Every how many events one has an id: 1 = all, the default; 0 = none. */
+  readonly idEvery?: number
+  /** After so many events nothing is emitted for so long. */
+  readonly pause?: { readonly after: number; readonly ms: number }
+}
+
+type Shown = {
+  readonly cancels: number
+  readonly events: readonly Emitted[]
+  readonly connections: readonly {
+    readonly openedAtMs: number
+    readonly closedAtMs: number | null
+    readonly first: number
+    readonly last: number
+  }[]
+}
+
+const replays = { id: 'all', replay: 'all', window: 'window', none: 'none' } as const
+
+/** One job of the agent process. It begins to emit when somebody first asks for its stream, and then by the clock. */
+export class AgentJob {
+  readonly url: string
+  readonly cancelUrl: string
+  readonly #base: string
+  readonly #mode: AgentMode
+
+  constructor(base: string, script: Script) {
+    const { mode = 'id', events, perSecond, ends = true, dataBytes = 0, idEvery = 1, pause } = script
+    const query = new URLSearchParams({
+      mode,
+      count: String(events),
+      everyMs: String(perSecond === 0 ? 0 : 1000 / perSecond),
+      terminal: ends ? 'done' : 'none',
+      size: String(dataBytes),
+      idEvery: String(idEvery),
+      pauseAfter: String(pause?.after ?? 0),
+      pauseMs: String(pause?.ms ?? 0),
+    })
+    this.#base = base
+    this.#mode = mode
+    this.url = `${base}/stream?${query.toString()}`
+    this.cancelUrl = `${base}/cancel`
+  }
+
+  async #show(path: string): Promise<Shown> {
+    const response = await fetch(`${this.#base}${path}`)
+    return (await response.json()) as Shown
+  }
+
+  /** What it has emitted up to now and whom it has served, as the job `name` of a run. */
+  async emission(name = 'main'): Promise<JobEmission> {
+    const { events, connections } = await this.#show('/emission')
+    return {
+      job: name,
+      replays: replays[this.#mode],
+      events,
+      connections: connections.map(({ openedAtMs, closedAtMs, first, last }) => ({
+        openedAtMs,
+        closedAtMs,
+        firstEvent: last >= first ? first - 1 : null,
+      })),
+    }
+  }
+
+  /** How often it was asked to stop. */
+  async cancels(): Promise<number> {
+    return (await this.#show('')).cancels
+  }
+
+  /** Cuts its connections in the middle of an event. */
+  async cut(): Promise<void> {
+    await fetch(`${this.#base}/cut`, { method: 'POST' })
+  }
+}
+
+/** The scripted agent as a process of its own. */
+export class Agents {
+  readonly url: string
+  readonly #child: Child
+
+  private constructor(child: Child, url: string) {
+    this.#child = child
+    this.url = url
+  }
+
+  static async start(): Promise<Agents> {
+    const main = join(root, 'apps', 'agent', 'src', 'main.ts')
+    const child = new Child('agent', process.execPath, [main], { PATH: process.env['PATH'] ?? '', BATON_PORT: '0' })
+    const [, url = ''] = await child.said(/"url":"([^"]+)"/)
+    return new Agents(child, url)
+  }
+
+  /** A job of a name of its own; nothing happens until somebody asks for its stream. */
+  job(name: string, script: Script): AgentJob {
+    return new AgentJob(`${this.url}/jobs/${name}`, script)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#child[Symbol.asyncDispose]()
+  }
+}
