@@ -30,14 +30,14 @@ describe('the extent of a run', () => {
   })
 
   test('has the oldest, the newest and the checkpoint, from any replica and from the leader', async () => {
-    await writeRange(log.nats, 'extent', 1, 3)
-    const cursor = await writeCursor(log.nats, 'extent', { index: 3, jobs: {} })
+    const last = await writeRange(log.nats, 'extent', 1, 3)
+    await writeCursor(log.nats, 'extent', { index: 3, sequence: last, jobs: {} })
     await log.nats.js.publish(runSubject('extent'), 'published by hand')
     for (const asked of ['any', 'leader'] as const) {
       const found = await readExtent(log.nats, 'extent', asked)
       expect(found.first?.index).toBe(1)
       expect(found.head?.index).toBe(3)
-      expect(found.checkpoint).toMatchObject({ sequence: cursor, index: 3 })
+      expect(found.checkpoint).toMatchObject({ sequence: last, index: 3 })
     }
     expect(
       await readNext(log.nats, 'extent', (await readHead(log.nats, 'extent', 'any'))?.sequence ?? 0, 'any'),
@@ -59,7 +59,7 @@ describe('a position', () => {
     expect(await judge(last - 4, 16)).toEqual({ valid: true })
     await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject(run) })
     expect(await judge(last, 20)).toEqual({ valid: false, reason: 'trimmed', missed: null })
-    await writeCursor(log.nats, run, { index: 20, jobs: {} })
+    await writeCursor(log.nats, run, { index: 20, sequence: last, jobs: {} })
     expect(await judge(last, 20)).toEqual({ valid: true })
   })
 

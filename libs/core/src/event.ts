@@ -66,3 +66,16 @@ export function terminal(type: string, data: string, terminalTypes: readonly str
   if (terminalTypes.includes(type)) return type === 'failed' || type === 'cancelled' ? type : 'completed'
   return data === '[DONE]' ? 'completed' : null
 }
+
+/** How the data of a `stream.end` says the run ended. Whoever wrote that event by hand may have put anything there. */
+export function readEnd(data: string): RunEnd {
+  try {
+    const value = JSON.parse(data) as Partial<RunEnd> | null
+    if (typeof value?.reason === 'string') return { reason: value.reason, ...detailOf(value.detail) }
+  } catch {
+    // Not JSON: it ended, nobody knows how.
+  }
+  return { reason: 'completed' }
+}
+
+const detailOf = (detail: unknown): { detail?: string } => (typeof detail === 'string' ? { detail } : {})

@@ -33,6 +33,16 @@ export async function readKey(nats: Nats, bucket: Bucket, key: string): Promise<
   }
 }
 
+/** When the value of a key was stored, in unix ms by the server's clock; null where there is no value. */
+export async function readKeyTime(nats: Nats, bucket: Bucket, key: string): Promise<number | null> {
+  try {
+    const found = await nats.jsm.direct.getMessage(bucketStream(bucket), { last_by_subj: keySubject(bucket, key) })
+    return found === null || isGone(found.header) ? null : found.time.getTime()
+  } catch (error) {
+    throw fromNats(error, `read ${bucket}/${key}`)
+  }
+}
+
 /** Reads a key from the leader of its bucket: what a "there is none" must be confirmed with. */
 export async function readKeyAtLeader(nats: Nats, bucket: Bucket, key: string): Promise<Entry> {
   try {

@@ -1,5 +1,5 @@
 import type { Heartbeat } from '@baton/core/records'
-import { readKey, writeKey } from './bucket.ts'
+import { readKey, readKeyTime, writeKey } from './bucket.ts'
 import type { Nats } from './connect.ts'
 import { BUCKET } from './names.ts'
 
@@ -25,4 +25,10 @@ export async function writeHeartbeat(
 export async function readHeartbeat(nats: Nats, kind: HeartbeatKind, run: string): Promise<Heartbeat | null> {
   const entry = await readKey(nats, BUCKET.heartbeats, key(kind, run))
   return entry.value === null ? null : (JSON.parse(entry.value) as Heartbeat)
+}
+
+/** How long ago it was written, by the server's clock against ours; null where it has expired or was never written. */
+export async function readHeartbeatAgeMs(nats: Nats, kind: HeartbeatKind, run: string): Promise<number | null> {
+  const storedAtMs = await readKeyTime(nats, BUCKET.heartbeats, key(kind, run))
+  return storedAtMs === null ? null : Math.max(0, Date.now() - storedAtMs)
 }

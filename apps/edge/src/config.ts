@@ -1,0 +1,132 @@
+import { readConfig, type Environment } from '@baton/service/config'
+import { allVariables, commonVariables, edgeVariables, secretPattern } from '@baton/service/variables'
+import { trustedProxies } from './client-address.ts'
+
+/** What an edge is told by its operator and its tests; sizes in bytes, times in milliseconds, 0 = no limit where said. */
+export type EdgeConfig = {
+  readonly heartbeatMs: number
+  /** Nothing is written to a client while so much waits in its socket. */
+  readonly clientBufferBytes: number
+  /** Streams one client may open per second; 0 = no limit. */
+  readonly opensPerClient: number
+  /** Streams all clients together may open per second; 0 = no limit. */
+  readonly opensTotal: number
+  /** Open streams; 0 = no limit. */
+  readonly maxConnections: number
+  /** After about so long a client is asked to come back, so that load spreads over edges. */
+  readonly maxAgeMs: number
+  /** Origins whose pages may read; `*` for all. */
+  readonly corsOrigins: readonly string[]
+  /** Addresses of proxies whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly string[]
+  /** A socket that takes no byte for so long is closed. */
+  readonly stallMs: number
+  /** A feed stays so long after its last client: reconnects find their events in its ring. */
+  readonly lingerMs: number
+  /** An idle feed looks at its log this often. */
+  readonly checkMs: number
+  /** What the rings of all feeds may hold together. */
+  readonly ringsBytes: number
+}
+
+export const EDGE_DEFAULTS: EdgeConfig = {
+  heartbeatMs: 15_000,
+  clientBufferBytes: 262_144,
+  opensPerClient: 20,
+  opensTotal: 1000,
+  maxConnections: 10_000,
+  maxAgeMs: 2_700_000,
+  corsOrigins: [],
+  trustedProxies: [],
+  stallMs: 10_000,
+  lingerMs: 5000,
+  checkMs: 5000,
+  ringsBytes: 256 * 2 ** 20,
+}
+
+type Values = {
+  readonly BATON_HOST: string
+  readonly BATON_AUTH?: 'none' | 'jwt' | undefined
+  readonly BATON_AUTH_NONE_I_KNOW: '0' | '1'
+  readonly BATON_JWKS_URL?: string | undefined
+  readonly BATON_JWT_KEY_FILE?: string | undefined
+  readonly BATON_JWT_ISSUERS: readonly string[]
+  readonly BATON_CORS_ORIGINS: readonly string[]
+  readonly BATON_TRUSTED_PROXIES: readonly string[]
+}
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+
+/** Nobody gets an open edge who did not ask for one. */
+function authComplaints(values: Values): string[] {
+  if (values.BATON_AUTH === 'jwt') {
+    return ['BATON_AUTH: jwt is asked for, but this build cannot verify tokens yet, so it does not start']
+  }
+  if (
+    values.BATON_JWKS_URL !== undefined ||
+    values.BATON_JWT_KEY_FILE !== undefined ||
+    values.BATON_JWT_ISSUERS.length > 0
+  ) {
+    return ['BATON_AUTH: keys or issuers of tokens are given, but nothing would check them; leave them out or say jwt']
+  }
+  if (isLoopback(values.BATON_HOST)) return []
+  if (values.BATON_AUTH === undefined) return [`BATON_AUTH: must be given, for others can reach ${values.BATON_HOST}`]
+  return values.BATON_AUTH_NONE_I_KNOW === '1'
+    ? []
+    : [
+        `BATON_AUTH: none lets everybody who reaches ${values.BATON_HOST} in; set BATON_AUTH_NONE_I_KNOW=1 if that is meant`,
+      ]
+}
+
+function complaints(values: Values): string[] {
+  const origins = values.BATON_CORS_ORIGINS.filter(
+    (origin) => origin !== '*' && !(URL.canParse(origin) && new URL(origin).origin === origin),
+  ).map((origin) => `BATON_CORS_ORIGINS: ${origin} is no origin (https://host, without a path)`)
+  return [...authComplaints(values), ...origins, ...proxyComplaints(values.BATON_TRUSTED_PROXIES)]
+}
+
+function proxyComplaints(entries: readonly string[]): string[] {
+  try {
+    trustedProxies(entries)
+    return []
+  } catch (error) {
+    return [`BATON_TRUSTED_PROXIES: ${(error as Error).message}`]
+  }
+}
+
+/** The edge's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
+export function readEdgeConfig(environment: Environment) {
+  const values = readConfig(
+    environment,
+    { ...commonVariables, ...edgeVariables },
+    { others: allVariables, patterns: [secretPattern], relations: complaints },
+  )
+  const edge: EdgeConfig = {
+    ...EDGE_DEFAULTS,
+    heartbeatMs: values.BATON_HEARTBEAT_MS,
+    clientBufferBytes: values.BATON_CLIENT_BUFFER_BYTES,
+    opensPerClient: values.BATON_OPENS_PER_CLIENT,
+    opensTotal: values.BATON_OPENS_TOTAL,
+    maxConnections: values.BATON_MAX_CONNECTIONS,
+    maxAgeMs: values.BATON_MAX_AGE_MS,
+    corsOrigins: values.BATON_CORS_ORIGINS,
+    trustedProxies: values.BATON_TRUSTED_PROXIES,
+  }
+  return {
+    edge,
+    host: values.BATON_HOST,
+    port: values.BATON_PORT,
+    graceMs: values.BATON_GRACE_MS,
+    logLevel: values.BATON_LOG_LEVEL,
+    nats: { servers: values.BATON_NATS_URL, creds: values.BATON_NATS_CREDS },
+    topology: {
+      replicas: values.BATON_REPLICAS,
+      runEvents: values.BATON_RUN_EVENTS,
+      runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
+      runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
+      topicEvents: values.BATON_TOPIC_EVENTS,
+      topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
+      topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
+    },
+  }
+}

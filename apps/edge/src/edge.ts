@@ -1,0 +1,134 @@
+import type { Log } from '@baton/service/log'
+import { Registry } from '@baton/service/metrics'
+import { BatonError } from '@baton/core/errors'
+import type { Nats } from '@baton/store/connect'
+import { watchConnection, type Connection } from '@baton/store/connection'
+import type { Client } from './client.ts'
+import { trustedProxies } from './client-address.ts'
+import type { EdgeConfig } from './config.ts'
+import { Feeds } from './feeds.ts'
+import { createMetrics, type EdgeMetrics } from './metrics.ts'
+import { Opens } from './opens.ts'
+import { Pacer } from './pacer.ts'
+import { Relays } from './relays.ts'
+import { reconnectMs } from './retry.ts'
+import { RunTable } from './run-table.ts'
+import { Slots } from './slots.ts'
+
+/** What there is once NATS has been reached. */
+export type Store = {
+  readonly nats: Nats
+  readonly connection: Connection
+  readonly feeds: Feeds
+  readonly runs: RunTable
+  readonly relays: Relays
+}
+
+/** Replays that may read the log at once: enough for a crowd that comes back, too few to starve what is live. */
+const MAX_REPLAYS = 64
+/** Clients are looked at several times a heartbeat, so that one is at most a fifth late. */
+const TICKS_PER_HEARTBEAT = 5
+/** Streams ended per second while draining, so that they do not come back all at once. */
+const GOODBYES_PER_SECOND = 200
+
+/** One edge: its clients, its limits, and what it follows. Everything in it is bounded, and gone when it is closed. */
+export class Edge {
+  readonly config: EdgeConfig
+  readonly log: Log
+  readonly registry = new Registry()
+  readonly metrics: EdgeMetrics
+  readonly clients = new Set<Client>()
+  readonly opens: Opens
+  readonly isTrusted: (address: string) => boolean
+  /** Readings of the log that go on at once, for streams and for the history. */
+  readonly slots = new Slots(MAX_REPLAYS)
+  /** Requests for history that wait for something new. */
+  polls = 0
+  readonly #pacer: Pacer
+  #store: Store | null = null
+  #draining = false
+  readonly #ticker: NodeJS.Timeout
+
+  constructor(config: EdgeConfig, log: Log) {
+    this.config = config
+    this.log = log
+    this.opens = new Opens(config.opensPerClient, config.opensTotal)
+    this.isTrusted = trustedProxies(config.trustedProxies)
+    this.metrics = createMetrics(this.registry, {
+      clients: () => this.clients.size,
+      feeds: () => this.#store?.feeds.size ?? 0,
+      replays: () => this.#store?.feeds.replays ?? 0,
+    })
+    this.#pacer = new Pacer((tookMs) => this.metrics.flushed(tookMs))
+    this.#ticker = setInterval(() => this.#tick(), Math.max(10, config.heartbeatMs / TICKS_PER_HEARTBEAT))
+  }
+
+  /** From here on runs can be followed. */
+  use(nats: Nats, signal: AbortSignal): void {
+    const connection = watchConnection(nats, () => this.#store?.feeds.distrust(), signal)
+    const deps = {
+      nats,
+      log: this.log,
+      metrics: this.metrics,
+      pacer: this.#pacer,
+      slots: this.slots,
+    }
+    this.#store = {
+      nats,
+      connection,
+      feeds: new Feeds(deps, this.config, connection),
+      runs: new RunTable(nats, this.log, signal),
+      relays: new Relays(nats, signal),
+    }
+  }
+
+  /** Throws `unavailable` before NATS was reached. */
+  get store(): Store {
+    if (this.#store === null) throw new BatonError('unavailable', 'NATS has not been reached yet')
+    return this.#store
+  }
+
+  /** May a load balancer send clients here? */
+  get ready(): boolean {
+    return !this.#draining && this.#store !== null && this.#store.connection.connected
+  }
+
+  get draining(): boolean {
+    return this.#draining
+  }
+
+  /** How long a client of this edge should wait before it comes back. */
+  readonly retryMs = (): number => reconnectMs(this.clients.size, Math.random())
+
+  /** From now on no new stream is taken. */
+  beginDrain(): void {
+    this.#draining = true
+  }
+
+  /** Says goodbye to all clients, a few at a time, within `spreadMs` at most. Their positions bring them back elsewhere. */
+  async sayGoodbye(spreadMs: number): Promise<void> {
+    const leaving = [...this.clients]
+    const spread = Math.min(spreadMs, (leaving.length / GOODBYES_PER_SECOND) * 1000)
+    const waits = leaving.map(
+      (client) =>
+        new Promise<void>((resolve) => {
+          setTimeout(() => {
+            client.bye('drain', this.retryMs())
+            resolve()
+          }, Math.random() * spread)
+        }),
+    )
+    await Promise.all(waits)
+  }
+
+  close(): void {
+    clearInterval(this.#ticker)
+    for (const client of this.clients) client.close('drain')
+    this.#store?.feeds.close()
+  }
+
+  #tick(): void {
+    const nowMs = performance.now()
+    for (const client of this.clients) client.tick(nowMs, this.retryMs)
+  }
+}

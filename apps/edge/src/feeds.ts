@@ -1,0 +1,126 @@
+import { Feed, type FeedDeps } from './feed.ts'
+import type { EdgeConfig } from './config.ts'
+import type { Connection } from '@baton/store/connection'
+
+/** A feed and how many clients, and requests on their way to be one, hold it. */
+type Held = { readonly feed: Feed; readonly opened: Promise<void>; holders: number; linger: NodeJS.Timeout | null }
+
+/** A feed for as long as it is needed. */
+export type Hold = { readonly feed: Feed; release(options?: { now?: boolean }): void }
+
+/** The ring of one feed never holds more, however few there are, nor less, however many. */
+const RING_MAX_BYTES = 2 ** 20
+const RING_MIN_BYTES = 64 * 1024
+const SWEEP_MS = 1000
+/** Tail checks under way at once: a reconnect to NATS makes every feed want one. */
+const MAX_CHECKS = 32
+
+/** The feeds of this edge: one for each run somebody here follows. */
+export class Feeds {
+  readonly #feeds = new Map<string, Held>()
+  readonly #deps: FeedDeps
+  readonly #config: EdgeConfig
+  readonly #connection: Connection
+  readonly #sweeper: NodeJS.Timeout
+  #checks = 0
+  /** Everything heard before this must be checked again. */
+  #distrustBeforeMs = Number.NEGATIVE_INFINITY
+
+  constructor(deps: Omit<FeedDeps, 'ringBytes'>, config: EdgeConfig, connection: Connection) {
+    this.#deps = { ...deps, ringBytes: () => this.#ringBytes() }
+    this.#config = config
+    this.#connection = connection
+    this.#sweeper = setInterval(() => this.#sweep(), Math.min(SWEEP_MS, config.checkMs))
+  }
+
+  get size(): number {
+    return this.#feeds.size
+  }
+
+  get replays(): number {
+    let replays = 0
+    for (const { feed } of this.#feeds.values()) replays += feed.replays
+    return replays
+  }
+
+  /** How many clients follow a run here. */
+  clientsOf(run: string): number {
+    return this.#feeds.get(run)?.feed.subscribers ?? 0
+  }
+
+  /** The feed of a run, opened when nobody has it yet. Throws `unavailable`. */
+  async hold(run: string): Promise<Hold> {
+    const held = this.#feeds.get(run) ?? this.#open(run)
+    held.holders++
+    if (held.linger !== null) clearTimeout(held.linger)
+    held.linger = null
+    let holding = true
+    const release = (options: { now?: boolean } = {}) => {
+      if (!holding) return
+      holding = false
+      held.holders--
+      if (held.holders > 0) return
+      if (options.now === true) this.#drop(run, held)
+      else held.linger = setTimeout(() => this.#drop(run, held), this.#config.lingerMs)
+    }
+    try {
+      await held.opened
+      return { feed: held.feed, release }
+    } catch (error) {
+      release({ now: true })
+      throw error
+    }
+  }
+
+  /** The connection was away: whatever came meanwhile was not heard. */
+  distrust(): void {
+    this.#distrustBeforeMs = performance.now()
+    this.#sweep()
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper)
+    for (const [run, held] of this.#feeds) this.#drop(run, held)
+  }
+
+  #open(run: string): Held {
+    const feed = new Feed(run, this.#deps)
+    const held: Held = { feed, opened: feed.open(), holders: 0, linger: null }
+    this.#feeds.set(run, held)
+    return held
+  }
+
+  #drop(run: string, held: Held): void {
+    if (held.linger !== null) clearTimeout(held.linger)
+    if (this.#feeds.get(run) === held) this.#feeds.delete(run)
+    held.feed.close()
+  }
+
+  #ringBytes(): number {
+    const share = this.#config.ringsBytes / Math.max(1, this.#feeds.size)
+    return Math.max(RING_MIN_BYTES, Math.min(RING_MAX_BYTES, share))
+  }
+
+  #sweep(): void {
+    if (!this.#connection.connected) return
+    const dueMs = Math.max(performance.now() - this.#config.checkMs, this.#distrustBeforeMs)
+    for (const { feed } of this.#feeds.values()) {
+      if (this.#checks >= MAX_CHECKS) return
+      if (feed.heardAtMs <= dueMs) void this.#check(feed)
+    }
+  }
+
+  async #check(feed: Feed): Promise<void> {
+    this.#checks++
+    try {
+      await feed.check()
+    } catch (error) {
+      if (feed.closed) return
+      this.#deps.metrics.checkFailed()
+      this.#deps.log.warn({ run: feed.run, err: error }, 'tail_check.failed')
+      this.#connection.reconnect()
+    } finally {
+      this.#checks--
+    }
+  }
+}

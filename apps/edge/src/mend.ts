@@ -1,0 +1,39 @@
+import { BatonError } from '@baton/core/errors'
+import { formatPosition } from '@baton/core/position'
+import { judgeRunPosition, type Place, type ResetReason } from '@baton/core/servable'
+import { formatOwn } from '@baton/sse/format'
+import type { Nats } from '@baton/store/connect'
+import { readNext } from '@baton/store/read-log'
+
+export const position = ({ sequence, index }: Place): string => formatPosition({ sequence, mark: index })
+
+/** Longer requests are cut: what a client sends is not sent back to it at any length. */
+const REQUESTED_BYTES = 128
+
+/** The frame that tells a client that its position cannot be served, and where it goes on instead. */
+export function resetBlock(
+  run: string,
+  reset: { reason: ResetReason; requested: string; place: Place; missed: number | null },
+): string {
+  const { reason, requested, place, missed } = reset
+  const id = position(place)
+  const cut = Buffer.from(requested).subarray(0, REQUESTED_BYTES).toString('utf8')
+  const data = { reason, requested: cut, resumesAt: id, missed, state: `/runs/${run}` }
+  return formatOwn('stream.reset', data, { id })
+}
+
+/**
+ * The log lacks what comes after `last`: says where it goes on and what was lost, after the leader has confirmed it.
+ * Throws `unavailable` when the leader has what seemed to be missing.
+ */
+export async function mend(nats: Nats, run: string, last: Place): Promise<{ place: Place; block: string }> {
+  const next = await readNext(nats, run, last.sequence, 'leader')
+  if (next === null) throw new BatonError('unavailable', `run ${run}: the log ends where it should go on`)
+  const verdict = judgeRunPosition(
+    { sequence: last.sequence, mark: last.index },
+    { first: next, head: next, after: next, checkpointIndex: 0, streamLast: next.sequence },
+  )
+  if (verdict.valid) throw new BatonError('unavailable', `run ${run}: the log was read with a hole it does not have`)
+  const place = { sequence: next.sequence - 1, index: next.index - 1 }
+  return { place, block: resetBlock(run, { ...verdict, requested: position(last), place }) }
+}

@@ -1,0 +1,85 @@
+import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
+
+/** Why a stream to a client ended. */
+export type Closing = 'end' | 'left' | 'drain' | 'max-age' | 'too-slow'
+/** What a request for a stream got. */
+export type Opened = 'open' | 'reset' | 'busy' | 'over' | 'refused'
+
+export type EdgeMetrics = {
+  opened(how: Opened): void
+  closed(why: Closing): void
+  wrote(events: number, bytes: number): void
+  flushed(tookMs: number): void
+  refilled(): void
+  replayed(): void
+  checkFailed(): void
+}
+
+/** The figures of an edge. No label ever holds a run, a client or anything else without a bound. */
+export function createMetrics(
+  registry: Registry,
+  now: { clients: () => number; feeds: () => number; replays: () => number },
+): EdgeMetrics {
+  const registers = [registry]
+  const opens = new Counter({
+    name: 'baton_edge_opens_total',
+    help: 'Requests for a stream, by what they got.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const closes = new Counter({
+    name: 'baton_edge_closes_total',
+    help: 'Streams that ended, by why.',
+    labelNames: ['reason'],
+    registers,
+  })
+  const events = new Counter({ name: 'baton_edge_events_total', help: 'Events written to clients.', registers })
+  const writes = new Counter({ name: 'baton_edge_writes_total', help: 'Writes of events to clients.', registers })
+  const bytes = new Counter({ name: 'baton_edge_bytes_total', help: 'Bytes of events written to clients.', registers })
+  const refills = new Counter({
+    name: 'baton_edge_refills_total',
+    help: 'Holes in live feeds filled from the log.',
+    registers,
+  })
+  const replays = new Counter({
+    name: 'baton_edge_replays_total',
+    help: 'Replays started for clients behind their feed.',
+    registers,
+  })
+  const failed = new Counter({
+    name: 'baton_edge_tail_checks_failed_total',
+    help: 'Tail checks that got no answer.',
+    registers,
+  })
+  const flush = new Histogram({
+    name: 'baton_edge_flush_seconds',
+    help: 'Time one round of writes to all clients with news took.',
+    buckets: [0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5],
+    registers,
+  })
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  gauge('baton_edge_clients', 'Open streams.', now.clients)
+  gauge('baton_edge_feeds', 'Runs followed for clients.', now.feeds)
+  gauge('baton_edge_replays', 'Replays going on.', now.replays)
+  return {
+    opened: (outcome) => opens.inc({ outcome }),
+    closed: (reason) => closes.inc({ reason }),
+    wrote: (count, size) => {
+      events.inc(count)
+      writes.inc()
+      bytes.inc(size)
+    },
+    flushed: (tookMs) => flush.observe(tookMs / 1000),
+    refilled: () => refills.inc(),
+    replayed: () => replays.inc(),
+    checkFailed: () => failed.inc(),
+  }
+}

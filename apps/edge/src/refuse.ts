@@ -1,0 +1,48 @@
+import type { Context } from 'hono'
+import { isCode } from '@baton/core/errors'
+import { formatOwn, STREAM_HEADERS } from '@baton/sse/format'
+import { isEventSource } from './accepts.ts'
+import type { EdgeEnv } from './app.ts'
+import { clientAddress } from './client-address.ts'
+import type { Edge } from './edge.ts'
+import { Problem } from './problem.ts'
+import { busyMs, type BusyReason } from './retry.ts'
+
+/** A stream that cannot be decided on in this time is refused for now. */
+export const OPEN_TIMEOUT_MS = 5000
+
+/** Why no stream may be opened now; null when one may. */
+export function refusalOf(edge: Edge, c: Context<EdgeEnv>): BusyReason | null {
+  const { config } = edge
+  if (edge.draining) return 'draining'
+  if (config.maxConnections > 0 && edge.clients.size >= config.maxConnections) return 'limit'
+  const { incoming } = c.env
+  const address = clientAddress(incoming.socket.remoteAddress, c.req.header('x-forwarded-for'), edge.isTrusted)
+  return edge.opens.take(address, performance.now()) ? null : 'limit'
+}
+
+const said: Record<BusyReason, { status: 429 | 503; detail: string }> = {
+  limit: { status: 429, detail: 'too many streams; try again later' },
+  draining: { status: 503, detail: 'this edge is going away; try again' },
+  unavailable: { status: 503, detail: 'the store cannot be reached now; try again' },
+}
+
+/**
+ * Answers a request for a stream that cannot be served now. An EventSource is told in a stream that ends, and keeps
+ * its position; any other client gets the status. What is no matter of now is thrown on.
+ */
+export function refuse(edge: Edge, c: Context<EdgeEnv>, why: unknown): Response {
+  const reason = typeof why === 'string' ? (why as BusyReason) : isCode(why, 'unavailable') ? 'unavailable' : null
+  if (reason === null) {
+    edge.metrics.opened('refused')
+    throw why
+  }
+  edge.metrics.opened('busy')
+  const retryAfterMs = busyMs(reason, Math.random())
+  if (isEventSource(c.req.header('accept'), c.req.header('baton-client'))) {
+    const block = formatOwn('stream.busy', { reason, retryAfterMs }, { retryMs: retryAfterMs })
+    return c.body(block, 200, { ...STREAM_HEADERS })
+  }
+  const { status, detail } = said[reason]
+  throw new Problem(status, reason, detail, { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) })
+}

@@ -1,0 +1,159 @@
+import { createRoute, z } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import { isRunId } from '@baton/core/ids'
+import type { StoredEvent } from '@baton/core/event'
+import type { Place } from '@baton/core/servable'
+import { envelope } from '@baton/sse/format'
+import { replayRun } from '@baton/store/replay'
+import type { EdgeEnv } from '../app.ts'
+import { readAsked, type Asked } from '../asked.ts'
+import type { Edge } from '../edge.ts'
+import { EventEntry } from '../entry.ts'
+import type { Feed } from '../feed.ts'
+import { position } from '../mend.ts'
+import { Problem } from '../problem.ts'
+import { OPEN_TIMEOUT_MS } from '../refuse.ts'
+import { runEnd, unknownRun } from '../run-end.ts'
+import { historySchema, problemSchema, runParams, wholeQuery } from '../schemas.ts'
+import { settle, type Settled } from '../settle.ts'
+import { within } from '../within.ts'
+
+const problem = { content: { 'application/problem+json': { schema: problemSchema } } }
+
+export const runHistoryRoute = createRoute({
+  method: 'get',
+  path: '/runs/{run}/history',
+  summary: 'Read the events of a run as JSON, page by page',
+  request: {
+    params: runParams,
+    query: z.object({
+      after: z.string().optional().openapi({ description: 'The id to go on from: a `next`, or that of any frame.' }),
+      from: z.string().optional().openapi({ description: 'As for the events; `after` comes first.' }),
+      limit: wholeQuery(100, 1, 1000),
+      wait: wholeQuery(0, 0, 60).openapi({ description: 'Seconds to wait when there is nothing new.' }),
+    }),
+  },
+  responses: {
+    200: { description: 'A page of events', content: { 'application/json': { schema: historySchema } } },
+    400: { description: 'A parameter is malformed', ...problem },
+    404: { description: 'No such run', ...problem },
+    429: { description: 'Too many requests wait', ...problem },
+    503: { description: 'NATS cannot be reached', ...problem },
+  },
+})
+
+/** A page ends here even below its limit, or one request could ask for a gigabyte. */
+const PAGE_BYTES = 4 * 2 ** 20
+
+export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
+  const run = c.req.param('run') ?? ''
+  const { after, from, limit, wait } = runHistoryRoute.request.query.parse(c.req.query())
+  const asked = readAsked(undefined, after, from)
+  if (!isRunId(run)) throw unknownRun(run)
+  const gone = AbortSignal.any([c.req.raw.signal, AbortSignal.timeout(wait * 1000 + 2 * OPEN_TIMEOUT_MS)])
+  const { feeds, nats } = edge.store
+  const hold = await feeds.hold(run)
+  try {
+    const { feed } = hold
+    const lostEnd = feed.head === null ? await runEnd(nats, feed, hold) : null
+    const settled = await within(OPEN_TIMEOUT_MS, settle(nats, feed, asked, lostEnd, gone))
+    if (settled.kind === 'over') return c.json(answer(feed, feed.last, [], true, null), 200)
+    if (wait > 0 && lostEnd === null) await waitBeyond(edge, feed, settled.place, wait * 1000, gone)
+    const { events, reset } = await readPage(edge, feed, settled, limit, gone)
+    const place: Place = events.at(-1) ?? reset?.place ?? settled.place
+    const ended = lostEnd !== null || (feed.end !== null && place.index >= feed.last.index)
+    return c.json(answer(feed, place, events, ended, reset), 200)
+  } finally {
+    hold.release()
+  }
+}
+
+type At = Settled & { kind: 'at' }
+
+/** The events after a place; where it was trimmed a moment ago, the oldest there are, and the notice of it. */
+async function readPage(
+  edge: Edge,
+  feed: Feed,
+  settled: At,
+  limit: number,
+  signal: AbortSignal,
+): Promise<{ events: readonly StoredEvent[]; reset: At['reset'] }> {
+  const events = await readAfter(edge, feed, settled.place, limit, signal)
+  if (events !== null) return { events, reset: settled.reset }
+  const { sequence, index } = settled.place
+  const asked: Asked = { kind: 'id', text: position(settled.place), position: { sequence, mark: index } }
+  const again = await settle(edge.store.nats, feed, asked, null, signal)
+  if (again.kind === 'over') return { events: [], reset: settled.reset }
+  return { events: (await readAfter(edge, feed, again.place, limit, signal)) ?? [], reset: again.reset }
+}
+
+/** Events that follow a place without a hole; null when the next one is gone. */
+async function readAfter(
+  edge: Edge,
+  feed: Feed,
+  place: Place,
+  limit: number,
+  signal: AbortSignal,
+): Promise<StoredEvent[] | null> {
+  const { ring, run } = feed
+  const number = ring.locate({ sequence: place.sequence, mark: place.index })
+  const page: StoredEvent[] = []
+  let bytes = 0
+  let next = place.index + 1
+  const takes = (event: StoredEvent): boolean => {
+    if (event.index !== next || page.length >= limit || (bytes > 0 && bytes + event.data.length > PAGE_BYTES))
+      return false
+    page.push(event)
+    bytes += event.data.length
+    next++
+    return true
+  }
+  if (number !== null) {
+    for (const entry of ring.from(number)) if (!(entry instanceof EventEntry) || !takes(entry.event)) break
+    return page
+  }
+  const giveBack = await edge.slots.take(signal)
+  try {
+    for await (const events of replayRun(edge.store.nats, run, place.sequence, signal)) {
+      for (const event of events) if (!takes(event)) return page.length === 0 ? null : page
+    }
+    return page
+  } finally {
+    giveBack()
+  }
+}
+
+/** Waits until there is an event after the place, or for so long. */
+async function waitBeyond(edge: Edge, feed: Feed, place: Place, waitMs: number, signal: AbortSignal): Promise<void> {
+  const { maxConnections } = edge.config
+  if (maxConnections > 0 && edge.clients.size + edge.polls >= maxConnections) {
+    throw new Problem(429, 'limit', 'too many requests wait; try again later', { 'retry-after': '2' })
+  }
+  edge.polls++
+  try {
+    const until = AbortSignal.any([signal, AbortSignal.timeout(waitMs)])
+    while (!until.aborted && !edge.draining && feed.last.index <= place.index) await feed.changed(until)
+  } finally {
+    edge.polls--
+  }
+}
+
+function answer(feed: Feed, place: Place, events: readonly StoredEvent[], ended: boolean, reset: At['reset']) {
+  const { head } = feed
+  return {
+    events: events.map(envelope),
+    next: position(place),
+    head: head === null ? null : { sequence: head.sequence, index: head.index },
+    ended,
+    reset:
+      reset === null
+        ? null
+        : {
+            reason: reset.reason,
+            requested: reset.requested.slice(0, 128),
+            resumesAt: position(reset.place),
+            missed: reset.missed,
+            state: `/runs/${feed.run}`,
+          },
+  }
+}

@@ -1,0 +1,122 @@
+import { z } from '@hono/zod-openapi'
+import { manyJobsSchema, oneJobSchema } from '@baton/core/run'
+
+/** What goes in and out over HTTP. The same schemas check requests and make `/openapi.json`. */
+
+const place = z.object({ sequence: z.int(), index: z.int() }).nullable()
+const age = z.number().nullable()
+
+export const runViewSchema = z
+  .object({
+    run: z.string(),
+    state: z.enum(['waiting', 'running', 'ended', 'invalid']),
+    reason: z.string().optional().openapi({ description: 'Why the registration is invalid.' }),
+    end: z
+      .object({ reason: z.enum(['completed', 'failed', 'cancelled', 'orphaned']), detail: z.string().nullable() })
+      .nullable(),
+    owner: z
+      .object({ relay: z.string(), boot: z.string(), epoch: z.int().nullable() })
+      .nullable()
+      .openapi({ description: 'The relay that tails it; epoch is null until the first renewal of its claim.' }),
+    position: z.string().openapi({ description: 'The id to follow from here.' }),
+    first: place.openapi({ description: 'The oldest event kept.' }),
+    head: place.openapi({ description: 'The newest event.' }),
+    livenessAgeMs: age.openapi({ description: 'Since the agent last sent any byte.' }),
+    progressAgeMs: age.openapi({ description: 'Since the agent last got somewhere.' }),
+    health: z.enum(['running', 'quiet', 'stalled', 'disconnected', 'orphaned', 'ended']).nullable(),
+    jobs: z.array(
+      z.object({
+        job: z.string(),
+        state: z.enum(['waiting', 'connecting', 'connected', 'failing', 'completed', 'failed', 'cancelled']),
+        upstreamId: z.string().nullable(),
+        ordinal: z.int(),
+        reason: z.string().nullable(),
+      }),
+    ),
+    subscribers: z.int().openapi({ description: 'Streams of this run open at this edge.' }),
+    labels: z.record(z.string(), z.string()),
+  })
+  .openapi('Run')
+
+export type RunView = z.infer<typeof runViewSchema>
+
+export const registrationSchema = z.union([manyJobsSchema, oneJobSchema]).openapi('Registration')
+
+export const runListSchema = z.object({ runs: z.array(runViewSchema), next: z.string().nullable() }).openapi('RunList')
+
+export const envelopeSchema = z
+  .object({
+    run: z.string(),
+    job: z.string().nullable(),
+    index: z.int(),
+    sequence: z.int(),
+    type: z.string(),
+    time: z.string(),
+    id: z.string().nullable(),
+    data: z.string(),
+  })
+  .openapi('Envelope')
+
+export const historySchema = z
+  .object({
+    events: z.array(envelopeSchema),
+    next: z.string().openapi({ description: 'The `after` of the next request.' }),
+    head: place,
+    ended: z.boolean().openapi({ description: 'The run is over and this answer reaches its end.' }),
+    reset: z
+      .object({
+        reason: z.enum(['trimmed', 'recreated', 'unknown-id']),
+        requested: z.string(),
+        resumesAt: z.string(),
+        missed: z.int().nullable(),
+        state: z.string().nullable(),
+      })
+      .nullable(),
+  })
+  .openapi('History')
+
+export const relaySchema = z
+  .object({
+    relay: z.string(),
+    boot: z.string(),
+    pid: z.int(),
+    host: z.string(),
+    runs: z.int(),
+    loopLagMs: z.number(),
+    draining: z.boolean(),
+    beatAgeMs: z.number(),
+  })
+  .openapi('Relay')
+
+export const problemSchema = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    code: z.string(),
+    detail: z.string(),
+  })
+  .openapi('Problem')
+
+/** A whole number in a query, within bounds. */
+export const wholeQuery = (fallback: number, min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/, `must be a whole number from ${min} to ${max}`)
+    .transform(Number)
+    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
+    .optional()
+    .transform((value) => value ?? fallback)
+    .openapi({ type: 'integer', minimum: min, maximum: max, default: fallback })
+
+export const runParams = z.object({ run: z.string().openapi({ param: { name: 'run', in: 'path' }, example: 'r1' }) })
+
+export const streamQuery = z.object({
+  lastEventId: z.string().optional().openapi({ description: 'As the Last-Event-ID header, which comes first.' }),
+  from: z
+    .string()
+    .optional()
+    .openapi({ description: 'start (default), now, an index (itself included), or -<count>: the last so many.' }),
+  types: z.string().optional().openapi({ description: 'Only these types, comma-separated; Baton’s own always come.' }),
+  format: z.enum(['plain', 'envelope']).optional(),
+})

@@ -1,0 +1,49 @@
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
+import { createApp } from './app.ts'
+import type { Edge } from './edge.ts'
+
+/** Requests that may wait on one connection behind a stream, which may never end. */
+const MAX_PIPELINED = 16
+const WRITE_BUFFER_BYTES = 64 * 1024
+/** Load balancers hold idle connections for about a minute; ours must live longer than theirs. */
+const KEEP_ALIVE_MS = 75_000
+
+/** The HTTP server of an edge, listening. Port 0 takes a free one. */
+export async function listen(edge: Edge, host: string, port: number): Promise<{ server: Server; port: number }> {
+  // Its own Request and Response would send a second head for what a stream has answered itself.
+  const handle = getRequestListener(createApp(edge).fetch, { overrideGlobalObjects: false })
+  const requests = new WeakMap<Socket, number>()
+  const server = createServer(
+    // `drain` comes only from a socket that was full to this mark: it must not lie above what one client may hold.
+    { highWaterMark: Math.min(WRITE_BUFFER_BYTES, edge.config.clientBufferBytes), keepAliveTimeout: KEEP_ALIVE_MS },
+    (request, response) => {
+      if (count(requests, request.socket, response) > MAX_PIPELINED) return void request.socket.destroy()
+      void handle(request, response)
+    },
+  )
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+  const address = server.address()
+  return { server, port: typeof address === 'object' && address !== null ? address.port : port }
+}
+
+function count(requests: WeakMap<Socket, number>, socket: Socket, response: ServerResponse): number {
+  const open = (requests.get(socket) ?? 0) + 1
+  requests.set(socket, open)
+  response.once('close', () => requests.set(socket, (requests.get(socket) ?? 1) - 1))
+  return open
+}
+
+/** Takes no more connections, and waits until those there are have ended. */
+export async function close(server: Server): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve))
+  server.closeIdleConnections()
+  // A connection becomes idle when its last answer ends, which nobody tells us of.
+  const idle = setInterval(() => server.closeIdleConnections(), 50)
+  await closed
+  clearInterval(idle)
+}
