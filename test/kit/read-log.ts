@@ -1,6 +1,6 @@
 import { connectNats, type Nats } from '@baton/store/connect'
 import { decodeEvent } from '@baton/store/codec'
-import { directGet } from '@baton/store/direct-get'
+import { directGet, type DirectMessage } from '@baton/store/direct-get'
 import { STREAM } from '@baton/store/names'
 import type { OwnerRecord } from '@baton/core/records'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,15 +9,13 @@ import type { LogEntry } from './history.ts'
 
 const PAGE = 1000
 
-type Message = Awaited<ReturnType<typeof directGet>>[number]
-
 /** Everything the stream RUNS holds from a sequence on, straight from NATS, by run; checkpoints are left out. */
 async function* readStream(
   nats: Nats,
   from: number,
 ): AsyncGenerator<{ run: string; entry: LogEntry; sequence: number }> {
   for (let seq = from; ;) {
-    const page: Message[] = await directGet(nats, STREAM.runs, { seq, batch: PAGE, max_bytes: 8 * 2 ** 20 }, 5000)
+    const page: DirectMessage[] = await directGet(nats, STREAM.runs, { seq, batch: PAGE, max_bytes: 8 * 2 ** 20 }, 5000)
     for (const message of page) {
       const found = entryOf(message)
       if (found !== null) yield { ...found, sequence: message.seq }
@@ -28,17 +26,20 @@ async function* readStream(
   }
 }
 
-function entryOf(message: Message): { run: string; entry: LogEntry } | null {
+function entryOf(message: DirectMessage): { run: string; entry: LogEntry } | null {
   const [, run = '', kind] = message.subject.split('.')
   const { seq: sequence } = message
   if (kind === 'owner') {
     // A marker of an expired record has no body.
     return message.data.length === 0
       ? null
-      : { run, entry: { kind: 'owner', sequence, owner: message.json<OwnerRecord>() } }
+      : {
+          run,
+          entry: { kind: 'owner', sequence, owner: JSON.parse(new TextDecoder().decode(message.data)) as OwnerRecord },
+        }
   }
   if (kind !== undefined) return null
-  const event = decodeEvent(run, sequence, { data: message.data, headers: message.header })
+  const event = decodeEvent(run, sequence, message)
   return event === null ? null : { run, entry: { kind: 'event', sequence, event } }
 }
 

@@ -30,6 +30,9 @@ const ASK_AGAIN_MS = 1000
 /** A relay that could not reach a run's agents lets the others go first by this much. */
 const DECLINED_DELAY_MS = 3000
 const DECLINED_KEPT = 10_000
+/** A run that failed here is tried again after this, doubled each time. */
+const LEAST_RETRY_MS = 1000
+const MOST_RETRY_MS = 60_000
 const BUDGET_BYTES = 256 * 2 ** 20
 
 type Task = { readonly leave: AbortController; readonly cancel: AbortController; done: Promise<void> }
@@ -136,6 +139,7 @@ export class Relay {
         if (!this.#ready) this.#deps.log.info({ runs: this.#active.size }, 'relay.ready')
         this.#ready = true
         this.#endedHere.clear()
+        for (const run of this.#failures.keys()) if (!this.#active.has(run)) this.#failures.delete(run)
         const runs = new Set([...this.#active, ...this.#statuses.entries.keys()])
         for (const run of runs) this.#consider(run, 'sweep')
       } catch (error) {
@@ -224,8 +228,8 @@ export class Relay {
     const place = rank(run, this.#deps.boot, live)
     const fair = share(Math.max(1, this.#active.size), live.length)
     const declined = this.#declined.has(run) && live.length > 1 ? DECLINED_DELAY_MS : 0
-    const failed =
-      Math.min(60_000, 1000 * 2 ** Math.min(6, this.#failures.get(run) ?? 0)) * (this.#failures.has(run) ? 1 : 0)
+    const failures = this.#failures.get(run)
+    const failed = failures === undefined ? 0 : Math.min(MOST_RETRY_MS, LEAST_RETRY_MS * 2 ** Math.min(6, failures))
     const waitMs = claimDelayMs({ rank: place, owned: this.#tasks.size, share: fair }) + declined + failed
     this.#wait(run, waitMs, () => void this.#attempt(run, cause))
   }
@@ -270,9 +274,11 @@ export class Relay {
   async #claim(run: string): Promise<{ claim: HeldClaim; ownerSequence: number } | null> {
     const { nats } = this.#deps
     if (this.#stopping || this.#decide(run) !== 'claim') return null
+    // The revision the decision was made on: one seen later may be a living peer's claim.
+    const revision = this.#claimed.revision(run)
     try {
       const { sequence } = await readOwner(nats, run)
-      const claim = await this.#claims.take(run, this.#claimed.revision(run))
+      const claim = await this.#claims.take(run, revision)
       this.metrics.claims.inc({ outcome: 'taken' })
       return { claim, ownerSequence: sequence }
     } catch (error) {

@@ -2,6 +2,7 @@ import { headers } from '@nats-io/nats-core'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { decodeEvent, decodeHeader, encodeHeader, eventHeaders } from './codec.ts'
+import { RawHeaders } from './raw-headers.ts'
 
 test('any text survives as a header', () => {
   fc.assert(
@@ -46,4 +47,19 @@ test('what is not an event of ours is none', () => {
   const map = headers()
   map.set('Baton-Index', 'x')
   expect(decodeEvent('r1', 1, { data: new Uint8Array(), headers: map })).toBeNull()
+})
+
+test('headers are found in the bytes they came in', () => {
+  const map = headers()
+  map.set('Baton-Index', '7')
+  map.set('Baton-Upstream-Id', '')
+  map.set('Baton-Type', 'a:b')
+  const raw = new RawHeaders(new TextDecoder().decode((map as unknown as { encode(): Uint8Array }).encode()))
+  expect(raw.find('Baton-Index')).toBe('7')
+  expect(raw.find('Baton-Upstream-Id')).toBe('')
+  expect(raw.find('Baton-Type')).toBe('a:b')
+  expect(raw.find('Baton')).toBeNull()
+  expect(raw.find('Index')).toBeNull()
+  expect(raw.status).toBe(0)
+  expect(new RawHeaders('NATS/1.0 204 EOB\r\n\r\n').status).toBe(204)
 })

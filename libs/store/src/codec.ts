@@ -1,5 +1,8 @@
 import { headers, type MsgHdrs } from '@nats-io/nats-core'
 import type { RunEvent, StoredEvent } from '@baton/core/event'
+import { RawHeaders } from './raw-headers.ts'
+
+const utf8 = new TextDecoder()
 
 /** Header names of an event message (CONTRACT: event message). */
 export const HEADER = {
@@ -50,18 +53,25 @@ export function eventHeaders(event: RunEvent): MsgHdrs {
   return map
 }
 
-const utf8 = new TextDecoder()
-
-/** The shapes in which nats.js hands over a message: consumed, direct-get, or received on a core subscription. */
-export type RawMessage = { readonly data: Uint8Array; readonly headers?: MsgHdrs | undefined }
+/** A message with its headers, as nats.js parses them or as they came. */
+export type EventMessage = { readonly data: Uint8Array; readonly headers?: MsgHdrs | RawHeaders | null | undefined }
 
 /** Null for a message that is not one of our events: a marker, or something an operator published by hand. */
-export function decodeEvent(run: string, sequence: number, message: RawMessage): StoredEvent | null {
+export function decodeEvent(run: string, sequence: number, message: EventMessage): StoredEvent | null {
   const map = message.headers
-  const index = Number(map?.get(HEADER.index))
-  if (map === undefined || !Number.isSafeInteger(index) || index < 1) return null
-  const text = (name: string): string | null => (map.has(name) ? decodeHeader(map.get(name)) : null)
-  const number = (name: string): number | null => (map.has(name) ? Number(map.get(name)) : null)
+  if (map === undefined || map === null) return null
+  const find = (name: string): string | null =>
+    map instanceof RawHeaders ? map.find(name) : map.has(name) ? map.get(name) : null
+  const text = (name: string): string | null => {
+    const value = find(name)
+    return value === null ? null : decodeHeader(value)
+  }
+  const number = (name: string): number | null => {
+    const value = find(name)
+    return value === null ? null : Number(value)
+  }
+  const index = number(HEADER.index)
+  if (index === null || !Number.isSafeInteger(index) || index < 1) return null
   return {
     run,
     sequence,
@@ -73,7 +83,7 @@ export function decodeEvent(run: string, sequence: number, message: RawMessage):
     upstreamId: text(HEADER.upstreamId),
     upstreamOffset: number(HEADER.upstreamOffset),
     ordinal: number(HEADER.ordinal),
-    time: map.get(HEADER.time),
+    time: find(HEADER.time) ?? '',
     data: utf8.decode(message.data),
   }
 }

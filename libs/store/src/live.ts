@@ -2,6 +2,7 @@ import type { StoredEvent } from '@baton/core/event'
 import { decodeEvent } from './codec.ts'
 import type { Nats } from './connect.ts'
 import { liveRunSubject } from './names.ts'
+import { rawHeaders } from './raw-headers.ts'
 
 /**
  * The live events of a run, as the log republishes them: in order, at most once, only what was stored. Anything may
@@ -21,8 +22,10 @@ export function followLive(nats: Nats, run: string, onEvent: (event: StoredEvent
   const subscription = nats.nc.subscribe(liveRunSubject(run), {
     callback: (error, message) => {
       if (error !== null) return
-      const sequence = Number(message.headers?.get(SEQUENCE))
-      const event = Number.isSafeInteger(sequence) && sequence > 0 ? decodeEvent(run, sequence, message) : null
+      const raw = rawHeaders(message)
+      const sequence = Number(raw?.find(SEQUENCE))
+      const known = Number.isSafeInteger(sequence) && sequence > 0
+      const event = known ? decodeEvent(run, sequence, { data: message.data, headers: raw }) : null
       if (event !== null) onEvent(event)
     },
   })

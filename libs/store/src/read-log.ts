@@ -70,7 +70,7 @@ async function headBefore(nats: Nats, run: string, sequence: number): Promise<St
     const request = { multi_last: [runSubject(run)], up_to_seq: below - 1 }
     const [found] = await directGet(nats, STREAM.runs, request, REQUEST_TIMEOUT_MS)
     if (found === undefined) return null
-    const known = event(run, found)
+    const known = decodeEvent(run, found.seq, found)
     if (known !== null) return known
     below = found.seq
   }

@@ -1,10 +1,9 @@
 import { headers, type MsgHdrs } from '@nats-io/nats-core'
-import type { StoredMsg } from '@nats-io/jetstream'
 import { BatonError, isCode } from '@baton/core/errors'
 import type { RunEvent, StoredEvent } from '@baton/core/event'
 import type { Checkpoint, OwnerRecord } from '@baton/core/records'
 import { publishBatch } from './batch.ts'
-import { decodeEvent, eventHeaders } from './codec.ts'
+import { decodeEvent, eventHeaders, type EventMessage } from './codec.ts'
 import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
 import { directGet } from './direct-get.ts'
 import { cursorSubject, ownerSubject, runSubject, STREAM } from './names.ts'
@@ -79,7 +78,9 @@ export async function readTail(nats: Nats, fence: Fence): Promise<Tail> {
   throw new BatonError('vanished', `run ${run}: the owner record of epoch ${fence.epoch} is gone`)
 }
 
-function tailAt({ run, epoch }: Fence, found: readonly StoredMsg[]): Tail | 'behind' {
+type TailMessage = EventMessage & { readonly subject: string; readonly seq: number }
+
+function tailAt({ run, epoch }: Fence, found: readonly TailMessage[]): Tail | 'behind' {
   const of = (subject: string) => found.find((message) => message.subject === subject)
   const owner = of(ownerSubject(run))
   if (owner === undefined || owner.seq < epoch) return 'behind'
@@ -87,14 +88,15 @@ function tailAt({ run, epoch }: Fence, found: readonly StoredMsg[]): Tail | 'beh
   const last = of(runSubject(run))
   const cursor = of(cursorSubject(run))
   return {
-    last: last === undefined ? null : decodeEvent(run, last.seq, { data: last.data, headers: last.header }),
-    checkpoint: cursor === undefined ? null : cursor.json<Checkpoint>(),
+    last: last === undefined ? null : decodeEvent(run, last.seq, last),
+    checkpoint: cursor === undefined ? null : (JSON.parse(new TextDecoder().decode(cursor.data)) as Checkpoint),
   }
 }
 
-async function leaderLast(nats: Nats, subject: string): Promise<StoredMsg | null> {
+async function leaderLast(nats: Nats, subject: string): Promise<TailMessage | null> {
   try {
-    return await nats.jsm.streams.getMessage(STREAM.runs, { last_by_subj: subject })
+    const found = await nats.jsm.streams.getMessage(STREAM.runs, { last_by_subj: subject })
+    return found === null ? null : { subject, seq: found.seq, data: found.data, headers: found.header }
   } catch (error) {
     const known = fromNats(error, `read the last of ${subject}`)
     if (known.code === 'not_found') return null
@@ -117,7 +119,7 @@ export async function* readEvents(
     const request = { seq, next_by_subj: runSubject(run), batch: PAGE_EVENTS, max_bytes: PAGE_BYTES }
     const page = await directGet(nats, STREAM.runs, request, 5 * REQUEST_TIMEOUT_MS)
     for (const message of page) {
-      const event = decodeEvent(run, message.seq, { data: message.data, headers: message.header })
+      const event = decodeEvent(run, message.seq, message)
       if (event !== null) yield event
     }
     const last = page.at(-1)
