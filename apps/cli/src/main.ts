@@ -80,7 +80,6 @@ async function runUp(options: UpOptions, json: boolean): Promise<void> {
   const own = join(programs, natsCli.name)
   const place = {
     root,
-    logFolder: join(house, 'logs'),
     node: brought.node,
     natsServer: brought.natsServer?.path ?? '',
     env: process.env,

@@ -18,18 +18,22 @@ export type UpOptions = {
 /** The machine and the checkout the system runs in. */
 export type Place = {
   readonly root: string
-  readonly logFolder: string
   readonly node: string
   readonly natsServer: string
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-export type Plan = {
+/** Where the parts are found from outside. */
+export type Addresses = {
   readonly natsUrl: string
-  readonly children: readonly ChildSpec[]
   readonly edgeUrls: readonly string[]
   /** Null without a demo. */
   readonly agentUrl: string | null
+}
+
+export type Plan = {
+  readonly addresses: Addresses
+  readonly children: readonly ChildSpec[]
   /** Ports that were busy, for a person to know. */
   readonly notes: readonly string[]
 }
@@ -64,7 +68,7 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
     args: [join(place.root, 'apps', app, 'src', 'main.ts')],
     env: { ...common, ...env },
     cwd: place.root,
-    logFile: join(place.logFolder, `${name}.log`),
+    logFile: logFile(options.dataFolder, name),
     url,
     readyUrl: `${url}/readyz`,
   })
@@ -96,7 +100,7 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
     agentUrl = `http://${HOST}:${own}`
     children.push(child('agent', 'agent', agentUrl, { BATON_PORT: String(own), BATON_HOST: HOST }))
   }
-  return { natsUrl, children, edgeUrls, agentUrl, notes }
+  return { addresses: { natsUrl, edgeUrls, agentUrl }, children, notes }
 }
 
 function embeddedNats(port: number, dataFolder: string, place: Place): ChildSpec {
@@ -107,7 +111,7 @@ function embeddedNats(port: number, dataFolder: string, place: Place): ChildSpec
     args: ['-c', conf, '-p', String(port), '-sd', dataFolder, '-P', pidFileOf(dataFolder)],
     env: place.env,
     cwd: place.root,
-    logFile: join(place.logFolder, 'nats-server.log'),
+    logFile: logFile(dataFolder, 'nats-server'),
     url: `nats://${HOST}:${port}`,
     readyUrl: `nats://${HOST}:${port}`,
   }
@@ -115,6 +119,9 @@ function embeddedNats(port: number, dataFolder: string, place: Place): ChildSpec
 
 /** Where the embedded server leaves its pid: who finds it alive keeps away from the data. */
 export const pidFileOf = (dataFolder: string): string => join(dataFolder, 'nats-server.pid')
+
+/** Beside the data: two systems of one checkout have two of each. */
+const logFile = (dataFolder: string, name: string): string => join(dataFolder, 'logs', `${name}.log`)
 
 /** The relays of this system may reach agents on this machine, and wherever else the user's settings say. */
 const allowed = (place: Place): string =>

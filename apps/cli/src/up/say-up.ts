@@ -1,5 +1,5 @@
 import { demoStream } from './demo.ts'
-import type { Plan } from './plan.ts'
+import type { Addresses } from './plan.ts'
 import type { Running, UpEvent } from './up.ts'
 
 /** What `baton up` writes for a person; null where there is nothing worth a line. */
@@ -26,31 +26,35 @@ function ended({ name, pid, how, lastWords }: UpEvent & { event: 'ended' }): str
   return `${name} (pid ${pid}) has ended: ${how}${reason}`
 }
 
-function ready({ plan, processes, runs, late }: UpEvent & { event: 'ready' }, natsCli: string): string {
-  const lateLines = late.length === 0 ? [] : ['', `Not ready yet: ${late.join(', ')}; see .baton/logs/`]
+function ready(
+  { addresses, processes, runs, late, dataFolder }: UpEvent & { event: 'ready' },
+  natsCli: string,
+): string {
+  const lateLines = late.length === 0 ? [] : ['', `Not ready yet: ${late.join(', ')}; see ${dataFolder}/logs/`]
   return [
     '',
     ...table(processes),
     '',
-    `NATS     ${plan.natsUrl}`,
-    ...(plan.edgeUrls[0] === undefined ? [] : [`Console  ${plan.edgeUrls[0]}/`]),
+    `NATS     ${addresses.natsUrl}`,
+    ...(addresses.edgeUrls[0] === undefined ? [] : [`Console  ${addresses.edgeUrls[0]}/`]),
     ...lateLines,
     '',
     'To paste:',
-    ...toPaste(plan, runs[0] ?? 'mine', natsCli).map((line) => `  ${line}`),
+    ...toPaste(addresses, runs[0] ?? 'mine', natsCli).map((line) => `  ${line}`),
     '',
     'Ctrl-C stops all of it. Kill any of the processes and see what happens.',
   ].join('\n')
 }
 
-function toPaste(plan: Plan, run: string, natsCli: string): string[] {
-  const agent = plan.agentUrl === null ? 'http://127.0.0.1:9000/jobs/mine/stream' : demoStream(plan.agentUrl, 'mine')
-  const edge = plan.edgeUrls[0]
+function toPaste(addresses: Addresses, run: string, natsCli: string): string[] {
+  const agent =
+    addresses.agentUrl === null ? 'http://127.0.0.1:9000/jobs/mine/stream' : demoStream(addresses.agentUrl, 'mine')
+  const edge = addresses.edgeUrls[0]
   const body = JSON.stringify({ run: 'mine', url: agent })
   return [
     ...(edge === undefined ? [] : [`curl -N ${edge}/runs/${run}/events`]),
     ...(edge === undefined ? [] : [`curl -X POST ${edge}/runs -H 'content-type: application/json' -d '${body}'`]),
-    `${natsCli} -s ${plan.natsUrl} sub 'live.run.*'`,
+    `${natsCli} -s ${addresses.natsUrl} sub 'live.run.*'`,
   ]
 }
 

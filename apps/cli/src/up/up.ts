@@ -5,7 +5,7 @@ import { pause } from '@baton/service/sleep'
 import { Child, type ChildSpec } from './child.ts'
 import { dataInUse } from './data-in-use.ts'
 import { keepDemo } from './demo.ts'
-import { plan, type Place, type Plan, type UpOptions } from './plan.ts'
+import { plan, type Addresses, type Place, type Plan, type UpOptions } from './plan.ts'
 import { isReady } from './ready.ts'
 
 /** What happened, for a person or for a program. */
@@ -13,11 +13,12 @@ export type UpEvent =
   | { readonly event: 'noted'; readonly text: string }
   | {
       readonly event: 'ready'
-      readonly plan: Plan
+      readonly addresses: Addresses
       readonly processes: readonly Running[]
       /** Of the demo; empty without one, and while its runs are not registered. */
       readonly runs: readonly string[]
       readonly late: readonly string[]
+      readonly dataFolder: string
     }
   | {
       readonly event: 'ended'
@@ -50,7 +51,6 @@ export async function up(
 ): Promise<void> {
   const dataFolder = options.dataFolder
   if (options.natsUrl === null) {
-    mkdirSync(dataFolder, { recursive: true })
     const pid = await dataInUse(dataFolder, DATA_FREE_MS, stop)
     if (pid !== null) {
       throw new UpError(
@@ -58,7 +58,7 @@ export async function up(
       )
     }
   }
-  mkdirSync(place.logFolder, { recursive: true })
+  mkdirSync(join(dataFolder, 'logs'), { recursive: true })
   const planned = await plan(options, place)
   for (const text of planned.notes) say({ event: 'noted', text })
 
@@ -68,9 +68,9 @@ export async function up(
   try {
     const late = await waitUntilReady(planned, stop)
     const ready = (runs: string[]) => {
-      say({ event: 'ready', plan: planned, processes: children.map(running), runs, late })
+      say({ event: 'ready', addresses: planned.addresses, processes: children.map(running), runs, late, dataFolder })
     }
-    const { agentUrl, edgeUrls } = planned
+    const { agentUrl, edgeUrls } = planned.addresses
     // Late parts are said to be late, not waited for: a person must see what is wrong.
     if (agentUrl === null || late.length > 0) ready([])
     if (agentUrl !== null) {

@@ -1,0 +1,159 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Child } from '../kit/child.ts'
+import { eventually } from '../kit/eventually.ts'
+import { root } from '../kit/find-binary.ts'
+import { freePort } from '../kit/free-port.ts'
+import { SseClient } from '../kit/sse-client.ts'
+
+/** The whole system as a person starts it. */
+
+type Part = { readonly name: string; readonly pid: number; readonly url: string }
+type Ready = {
+  readonly processes: readonly Part[]
+  readonly addresses: { readonly natsUrl: string; readonly edgeUrls: readonly string[] }
+  readonly runs: readonly string[]
+}
+
+let folder = ''
+let stack = new AsyncDisposableStack()
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'baton-up-'))
+  stack = new AsyncDisposableStack()
+  stack.defer(() => rm(folder, { recursive: true, force: true }))
+})
+afterEach(() => stack.disposeAsync())
+
+const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' }
+
+async function start(...args: string[]): Promise<Child> {
+  const main = join(root, 'apps/cli/src/main.ts')
+  const line = [main, 'up', '--json', '--port', String(await freePort()), '--data', join(folder, 'data'), ...args]
+  const up = new Child('baton up', process.execPath, line, environment)
+  // Asked, not killed: killed it would leave the ending of its parts to others, and the next test would begin before.
+  stack.defer(async () => {
+    if (up.exit === null) await up.terminate()
+  })
+  return up
+}
+
+const said = (up: Child, event: string) =>
+  (up.logLines as readonly { event?: string }[]).filter((line) => line.event === event)
+
+async function ready(up: Child): Promise<Ready> {
+  await up.said(/"event":"ready"/, 40_000)
+  return said(up, 'ready')[0] as unknown as Ready
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const part = (system: Ready, name: string): Part => {
+  const found = system.processes.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`there is no ${name}`)
+  return found
+}
+
+async function ownerOf(system: Ready, run: string): Promise<string> {
+  return eventually(`${run} has an owner`, async () => {
+    const response = await fetch(`${system.addresses.edgeUrls[0]}/runs/${run}`)
+    return ((await response.json()) as { owner: { relay: string } | null }).owner?.relay
+  })
+}
+
+test('I2: one command has live runs, and who follows one notices no kill -9: not of its relay, its edge, its NATS', async () => {
+  const up = await start()
+  const system = await ready(up)
+  expect(system.processes.map(({ name }) => name)).toEqual([
+    'nats-server',
+    'edge-1',
+    'edge-2',
+    'relay-1',
+    'relay-2',
+    'agent',
+  ])
+  const run = system.runs[0] ?? ''
+  const urls = system.addresses.edgeUrls.map((url) => `${url}/runs/${run}/events?format=envelope`)
+  const client = new SseClient({ urls })
+  stack.defer(() => client[Symbol.asyncDispose]())
+  const indexes = () =>
+    client.frames
+      .filter(({ event }) => event?.startsWith('stream.') !== true)
+      .map(({ data }) => (JSON.parse(data ?? '') as { index: number }).index)
+  const hasMore = async () => {
+    const before = indexes().length
+    await eventually('more events come', () => indexes().length > before + 1, { withinMs: 30_000 })
+  }
+  await hasMore()
+  for (const name of [await ownerOf(system, run), 'edge-1', 'nats-server', 'edge-2']) {
+    process.kill(part(system, name).pid, 'SIGKILL')
+    await eventually(`${name} runs again`, () =>
+      (said(up, 'restarted') as readonly { name?: string }[]).some((line) => line.name === name),
+    )
+    await hasMore()
+  }
+  expect(client.breach).toBeNull()
+  expect(indexes()).toEqual(indexes().map((_, at) => at + (indexes()[0] ?? 1)))
+  expect(indexes()[0]).toBe(1)
+})
+
+test.each(['SIGINT', 'SIGTERM'] as const)('%s ends all of it, in order, and leaves no process', async (signal) => {
+  const up = await start()
+  const { processes } = await ready(up)
+  process.kill(up.pid, signal)
+  expect(await up.exited).toEqual({ code: 0, signal: null })
+  expect(processes.filter(({ pid }) => isAlive(pid))).toEqual([])
+})
+
+test('killed with -9 it leaves no process either', async () => {
+  const up = await start()
+  const { processes } = await ready(up)
+  await up.kill()
+  await eventually('every part is gone', () => processes.every(({ pid }) => !isAlive(pid)))
+})
+
+test('npm start, killed with -9, leaves no process', async () => {
+  const args = ['start', '--', '--json', '--port', String(await freePort()), '--data', join(folder, 'data')]
+  const npm = new Child('npm start', 'npm', args, environment)
+  stack.use(npm)
+  const { processes } = await ready(npm)
+  await npm.kill()
+  await eventually('every part is gone', () => processes.every(({ pid }) => !isAlive(pid)), { withinMs: 30_000 })
+})
+
+test('a busy port is passed by, and said', async () => {
+  const busy = createServer()
+  await new Promise<void>((resolve) => void busy.listen(0, '127.0.0.1', resolve))
+  stack.defer(() => new Promise<void>((resolve) => void busy.close(() => resolve())))
+  const { port } = busy.address() as { port: number }
+  const up = await start('--port', String(port), '--edges', '1', '--relays', '1', '--no-demo')
+  const system = await ready(up)
+  expect(Number(new URL(part(system, 'edge-1').url).port)).toBeGreaterThan(port)
+  expect(JSON.stringify(said(up, 'noted'))).toContain(`port ${port} is busy`)
+})
+
+test('data that a running system uses is not touched by a second one', async () => {
+  const options = ['--edges', '1', '--relays', '1', '--no-demo']
+  await ready(await start(...options))
+  const second = await start(...options)
+  expect((await second.exited).code).toBe(1)
+  expect(second.output).toMatch(/is in use by nats-server \d+/)
+})
+
+test('what it prints holds nothing of its environment', async () => {
+  const main = join(root, 'apps/cli/src/main.ts')
+  const args = [main, 'up', '--json', '--no-demo', '--edges', '1', '--port', String(await freePort()), '--data', folder]
+  const up = new Child('baton up', process.execPath, args, { ...environment, BATON_SECRET_MINE: 'hush-hush' })
+  stack.defer(async () => void (await up.terminate()))
+  await ready(up)
+  expect(up.output).not.toContain('hush-hush')
+})
