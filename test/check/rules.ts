@@ -100,7 +100,7 @@ function folderOf(path: string): string {
 const isTest = (path: string): boolean => path.endsWith('.test.ts')
 const isSetUp = (path: string): boolean => path.startsWith('apps/cli/setup/')
 /** The set-up runs before there is a configuration to read. */
-const readsEnvironment = (path: string): boolean => /\/src\/main\.ts$/.test(path) || isSetUp(path) || isTest(path)
+const readsEnvironment = (path: string): boolean => path.endsWith('/src/main.ts') || isSetUp(path) || isTest(path)
 
 const packageOf = (name: string): string =>
   name
