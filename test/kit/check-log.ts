@@ -70,9 +70,12 @@ function jobComplaints(job: JobEmission, all: readonly StoredEvent[], over: bool
     }
     if (place > next) {
       whole = false
+      const startsConnection = job.connections.some(({ firstEvent }) => firstEvent === place)
+      // What was emitted before anybody ever listened is no loss of ours, and none that could be known.
+      const unheard = next === 0 && job.replays !== 'all' && startsConnection
       const hole = `emitted events ${next + 1} to ${place} are missing`
-      if (!gapBefore) say(event, `${hole}, and no stream.gap covers them`)
-      else if (job.replays === 'none' && !job.connections.some(({ firstEvent }) => firstEvent === place)) {
+      if (!gapBefore && !unheard) say(event, `${hole}, and no stream.gap covers them`)
+      else if (job.replays === 'none' && !startsConnection) {
         say(event, `${hole}; the hole goes on past the first event of the next connection`)
       }
     }

@@ -243,6 +243,16 @@ describe('I1: the log is the emission', () => {
       return judged(history({ log, clients: [], jobs: [emission({ replays: 'none', connections })] }))
     }
 
+    test('what was emitted before anybody listened is not missed', () => {
+      const log = soundLog().filter(({ sequence }) => sequence !== 2 && sequence !== 3)
+      renumber(log)
+      const from = (firstEvent: number) => [
+        emission({ replays: 'none', connections: [{ openedAtMs: 0, closedAtMs: 1, firstEvent }] }),
+      ]
+      expect(judged(history({ log, clients: [], jobs: from(2) }))).toEqual([])
+      expectOnly(judged(history({ log, clients: [], jobs: from(1) })), 'I1', /events 1 to 2 are missing/)
+    })
+
     test('a hole covered by one stream.gap is sound', () => {
       expect(lossy(1)).toEqual([])
     })

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
 import { createLog } from '@baton/service/log'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { EDGE_DEFAULTS, type EdgeConfig } from '../../apps/edge/src/config.ts'
@@ -12,6 +13,9 @@ export class LocalEdge {
   readonly #server: Server
   readonly #nats: Nats
   readonly #over: AbortController
+  readonly #sockets = new Set<Socket>()
+  readonly #looking: NodeJS.Timeout
+  #mostPending = 0
 
   private constructor(parts: { edge: Edge; url: string; server: Server; nats: Nats; over: AbortController }) {
     this.edge = parts.edge
@@ -19,6 +23,13 @@ export class LocalEdge {
     this.#server = parts.server
     this.#nats = parts.nats
     this.#over = parts.over
+    this.#server.on('connection', (socket) => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+    })
+    this.#looking = setInterval(() => {
+      for (const socket of this.#sockets) this.#mostPending = Math.max(this.#mostPending, socket.writableLength)
+    }, 5)
   }
 
   /** No limit on opens, unless asked for: a test opens as fast as it can. */
@@ -45,6 +56,16 @@ export class LocalEdge {
     )
   }
 
+  /** The most that ever waited in one of its sockets, as far as was looked. */
+  get mostPendingBytes(): number {
+    return this.#mostPending
+  }
+
+  /** Messages it has sent to NATS so far. */
+  get natsSent(): number {
+    return this.#nats.nc.stats().outMsgs
+  }
+
   /** Subscriptions of its connection to NATS. */
   get subscriptions(): number {
     return (
@@ -53,6 +74,7 @@ export class LocalEdge {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#looking)
     this.edge.close()
     await close(this.#server)
     this.#over.abort(new Error('the test is over'))

@@ -43,11 +43,15 @@ function entryOf(message: DirectMessage): { run: string; entry: LogEntry } | nul
   return event === null ? null : { run, entry: { kind: 'event', sequence, event } }
 }
 
-/** The log of one run as it is now. After its end only its last owner record is left. */
-export async function readLog(nats: Nats, run: string): Promise<LogEntry[]> {
-  const entries: LogEntry[] = []
-  for await (const found of readStream(nats, 1)) if (found.run === run) entries.push(found.entry)
-  return entries
+/** The logs of all runs as they are now. After the end of a run only its last owner record is left. */
+export async function readLogs(nats: Nats): Promise<Map<string, LogEntry[]>> {
+  const logs = new Map<string, LogEntry[]>()
+  for await (const { run, entry } of readStream(nats, 1)) {
+    const entries = logs.get(run)
+    if (entries === undefined) logs.set(run, [entry])
+    else entries.push(entry)
+  }
+  return logs
 }
 
 /**

@@ -6,10 +6,11 @@ import type { Claim } from '@baton/core/records'
 import { test as base } from 'vitest'
 import { livingChildren } from './child.ts'
 import { eventually } from './eventually.ts'
+import type { LogEntry } from './history.ts'
 import { NatsServer, type NatsServerOptions } from './nats-server.ts'
 import { startEdge, startRelay, type App } from './process.ts'
 import { Proxy } from './proxy.ts'
-import { readLog } from './read-log.ts'
+import { readLogs } from './read-log.ts'
 import { SseClient, type SseClientOptions } from './sse-client.ts'
 import { Agents } from './agents.ts'
 
@@ -114,8 +115,8 @@ export class System {
     return new SseClient({ urls: this.edges.map((edge) => `${edge.url}/runs/${run}/events${query}`), ...rest })
   }
 
-  log(run: string): ReturnType<typeof readLog> {
-    return readLog(this.store, run)
+  async log(run: string): Promise<readonly LogEntry[]> {
+    return (await readLogs(this.store)).get(run) ?? []
   }
 
   /** The claim of a run as its bucket's leader has it; null when nobody holds it. */
