@@ -60,7 +60,7 @@ const headerValue = (id: string): string => Buffer.from(id, 'utf8').toString('la
 
 /** Can this id be sent at all? Control characters cannot stand in a header, and edge blanks do not survive it. */
 export const isSendable = (id: string): boolean =>
-  id !== '' && id.trim() === id && !/[\u0000-\u0008\u000a-\u001f\u007f]/.test(id)
+  id !== '' && id.trim() === id && !/[^\t\P{Cc}\u0080-\u009f]/u.test(id)
 
 async function get(
   url: URL,

@@ -92,13 +92,13 @@ export class JobTail {
   async #known(sent: boolean, signal: AbortSignal): Promise<Emission> {
     if (this.#emission !== null) return this.#emission
     const { spec, readKept } = this.#deps
-    const { ordinal, upstreamOffset } = this.#cursor
+    const { ordinal, head, upstreamOffset } = this.#cursor
     const trusted = spec.resume === 'none' || (spec.resume === 'last-event-id' && sent && upstreamOffset === 0)
     while (this.#emission === null) {
-      if (trusted) this.#emission = new Emission(KNOWN_EVENTS, ordinal)
+      if (trusted) this.#emission = new Emission(KNOWN_EVENTS, ordinal, head)
       else {
         try {
-          this.#emission = Emission.of(await readKept(signal), ordinal, KNOWN_EVENTS)
+          this.#emission = Emission.of(await readKept(signal), { ordinal, head: head ?? null }, KNOWN_EVENTS)
         } catch (error) {
           // NATS is away, not the agent: the stream waits unread until the log can be read.
           if (!(error instanceof BatonError) || !codes[error.code].retry) throw error

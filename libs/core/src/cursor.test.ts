@@ -7,6 +7,7 @@ const event = (over: Partial<CursorEvent>): CursorEvent => ({
   sequence: 11,
   job: 'main',
   type: 'output',
+  name: 'output',
   data: '{}',
   ordinal: 1,
   upstreamId: null,
@@ -25,7 +26,13 @@ describe('the cursors of a run', () => {
     ])
     expect(cursors.index).toBe(3)
     expect(cursors.sequence).toBe(15)
-    expect(cursors.jobs['main']).toEqual({ ordinal: 2, upstreamId: '5', upstreamOffset: 1, gap: false, ended: null })
+    expect(cursors.jobs['main']).toMatchObject({
+      ordinal: 2,
+      upstreamId: '5',
+      upstreamOffset: 1,
+      gap: false,
+      ended: null,
+    })
     expect(cursors.jobs['b']?.ordinal).toBe(1)
   })
   test('an event a checkpoint covers changes nothing', () => {

@@ -1,3 +1,4 @@
+import { digest, ownId } from './emission.ts'
 import { END, GAP, terminal, type StoredEvent } from './event.ts'
 import { FRESH_CURSOR, type Checkpoint, type JobCursor } from './records.ts'
 
@@ -6,7 +7,7 @@ export const EMPTY_CHECKPOINT: Checkpoint = { index: 0, sequence: 0, jobs: {} }
 /** What of an event moves a cursor. */
 export type CursorEvent = Pick<
   StoredEvent,
-  'index' | 'sequence' | 'job' | 'type' | 'data' | 'ordinal' | 'upstreamId' | 'upstreamOffset'
+  'index' | 'sequence' | 'job' | 'type' | 'name' | 'data' | 'ordinal' | 'upstreamId' | 'upstreamOffset'
 >
 
 /**
@@ -27,11 +28,12 @@ function after(before: JobCursor, event: CursorEvent, terminalTypes: readonly st
   if (event.type === GAP) {
     const failed = gapReason(event.data) === 'unreachable'
     const ended = failed ? ({ reason: 'failed', detail: 'the agent was not reached again' } as const) : before.ended
-    return { ordinal, upstreamId, upstreamOffset, gap: true, ended }
+    return { ordinal, upstreamId, upstreamOffset, gap: true, head: before.head, ended }
   }
   const end = terminal(event.type, event.data, terminalTypes)
   const ended = end === null ? before.ended : { reason: end, detail: null }
-  return { ordinal, upstreamId, upstreamOffset, gap: false, ended }
+  const head = ordinal === 1 ? digest({ id: ownId(event), name: event.name, data: event.data }) : before.head
+  return { ordinal, upstreamId, upstreamOffset, gap: false, head, ended }
 }
 
 function gapReason(data: string): unknown {

@@ -1,3 +1,5 @@
+import { GAP } from './event.ts'
+
 /** What identifies an event of an agent: the id on its own line (null without one), its SSE name and its data. */
 export type Emitted = { readonly id: string | null; readonly name: string | null; readonly data: string }
 
@@ -10,8 +12,6 @@ type Stored = {
   readonly upstreamOffset: number | null
   readonly ordinal: number | null
 }
-
-const GAP = 'stream.gap'
 
 /** Two multiplicative hashes side by side (after cyrb53), so that 53 bits of the result are of use. */
 class Hash {
@@ -45,7 +45,8 @@ export const digest = ({ id, name, data }: Emitted): number => new Hash().add(id
 const idDigest = (id: string): number => new Hash().add(id).value
 
 /** The own id of a stored event: the id in force belongs to it only where no event came since. */
-const ownId = ({ upstreamId, upstreamOffset }: Stored): string | null => (upstreamOffset === 0 ? upstreamId : null)
+export const ownId = (event: Pick<Stored, 'upstreamId' | 'upstreamOffset'>): string | null =>
+  event.upstreamOffset === 0 ? event.upstreamId : null
 
 /**
  * A job's emission as the log knows it: the newest event stored under each ordinal, as two numbers each. Ordinals are
@@ -57,22 +58,26 @@ export class Emission {
   /** Digest of the own id, -1 without one. */
   #ids: number[] = []
   #last: number
+  /** Digest of the first event, known for longer than its neighbours. */
+  #head: number | null
 
-  /** `last` is the ordinal of the job's last stored event, 0 when none is. */
-  constructor(limit: number, last = 0) {
+  /** `last` is the ordinal of the job's last stored event, 0 when none is; `head` the digest of the first, if known. */
+  constructor(limit: number, last = 0, head: number | null = null) {
     this.#limit = limit
     this.#last = last
+    this.#head = head
   }
 
   /** From the events still in the log, oldest first. `last` holds even when none of them is kept. */
-  static of(kept: readonly Stored[], last: number, limit: number): Emission {
-    const emission = new Emission(limit)
+  static of(kept: readonly Stored[], cursor: { ordinal: number; head: number | null }, limit: number): Emission {
+    const { ordinal: last, head } = cursor
+    const emission = new Emission(limit, 0, head)
     for (const event of kept) {
       if (event.type === GAP || event.ordinal === null || event.ordinal < 1) continue
       emission.push(event.ordinal, { id: ownId(event), name: event.name, data: event.data })
     }
     // Others have stored more than was read: what is known does not reach up to the cursor, so it is of no use.
-    return emission.last === last ? emission : new Emission(limit, last)
+    return emission.last === last ? emission : new Emission(limit, last, head)
   }
 
   get last(): number {
@@ -86,7 +91,11 @@ export class Emission {
 
   /** Null where that event is no longer known. */
   digestAt(ordinal: number): number | null {
-    return this.#digests[ordinal - this.first] ?? null
+    return this.#digests[ordinal - this.first] ?? (ordinal === 1 ? this.#head : null)
+  }
+
+  get head(): number | null {
+    return this.#head
   }
 
   /** Adds the event that was stored as `ordinal`; what an earlier emission had from there on is over. */
@@ -97,7 +106,9 @@ export class Emission {
       this.#ids.length = this.#digests.length
       if (ordinal > this.#last + 1) this.#digests.length = this.#ids.length = 0
     }
-    this.#digests.push(digest(event))
+    const value = digest(event)
+    if (ordinal === 1) this.#head = value
+    this.#digests.push(value)
     this.#ids.push(event.id === null ? -1 : idDigest(event.id))
     this.#last = ordinal
     // Cut in large steps: each costs a copy.

@@ -24,11 +24,23 @@ export type JobCursor = {
   readonly upstreamOffset: number | null
   /** The job's last event is a `stream.gap`: a second one in a row says nothing new. */
   readonly gap: boolean
+  /**
+   * Digest of the event stored as the job's first, while it is known: by it a replay from the start is told from new
+   * events even when the log no longer has the first ones.
+   */
+  readonly head: number | null
   /** How the job ended, once a terminal event or an answer of the agent said so. */
   readonly ended: { readonly reason: EndReason; readonly detail: string | null } | null
 }
 
-export const FRESH_CURSOR: JobCursor = { ordinal: 0, upstreamId: null, upstreamOffset: null, gap: false, ended: null }
+export const FRESH_CURSOR: JobCursor = {
+  ordinal: 0,
+  upstreamId: null,
+  upstreamOffset: null,
+  gap: false,
+  head: null,
+  ended: null,
+}
 
 /** `run.<id>.cursor`: a fold of all events up to `index`, so that a new owner reads only what came after. */
 export type Checkpoint = {

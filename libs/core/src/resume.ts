@@ -20,6 +20,7 @@ type Held<E> = { readonly event: E } | { readonly moved: string } | { readonly t
 /** What may be held back while it is open whether it is new. Beyond, the longest replay still possible is believed. */
 const HELD_EVENTS = 4096
 const HELD_CHARACTERS = 4 * 2 ** 20
+const WITNESSES = 3
 
 /**
  * Decides, for one connection to an agent, which of its events are new. Pure: events in, steps out.
@@ -88,6 +89,7 @@ export class Resume<E extends Emitted = Emitted> {
       upstreamId: this.#upstreamId,
       upstreamOffset: this.#upstreamOffset,
       gap: this.#gap,
+      head: this.#emission.head,
       ended: null,
     }
   }
@@ -138,15 +140,14 @@ export class Resume<E extends Emitted = Emitted> {
     if (event.id !== null) this.#honoured = false
     this.#hold({ event })
     this.#complete = this.#reachedEnd() || this.#complete
-    // Nothing compared speaks for a replay whose events are all too old to be known; a complete one does.
-    if (this.#complete && !this.#possible.some((start) => start + this.#count > this.#emission.first)) this.#decide()
+    if (this.#complete && this.#outweighed()) this.#decide()
     return this.#complete && this.#decided ? this.#flush() : []
   }
 
   /** The connection is quiet: what may be new must not wait for the next event. */
   settle(): readonly Step<E>[] {
     if (this.#decided || !this.#honoured || this.#held.length === 0) return []
-    if (!this.#complete && this.#possible.includes(this.#afterId)) return []
+    if (this.#possible.includes(this.#afterId)) return []
     this.#decide()
     return this.#flush()
   }
@@ -160,9 +161,10 @@ export class Resume<E extends Emitted = Emitted> {
     }
     const starts = this.#emission.placesOf(value)
     // Events that nobody knows any more cannot be compared: they count by their number alone.
-    if (this.#honoured) {
-      if (unknown(this.#afterId) && event.id === null) starts.unshift(this.#afterId)
-    } else if (unknown(1)) starts.unshift(1)
+    if (this.#honoured && event.id === null && unknown(this.#afterId)) starts.unshift(this.#afterId)
+    const head = this.#emission.digestAt(1)
+    const fromStart = head === null ? !this.#honoured : head === value && !(this.#honoured && event.id === null)
+    if (unknown(1) && fromStart && starts[0] !== 1) starts.unshift(1)
     return starts
   }
 
@@ -171,7 +173,7 @@ export class Resume<E extends Emitted = Emitted> {
     const ordinal = start + this.#count
     if (ordinal > this.#emission.last) return false
     const known = this.#emission.digestAt(ordinal)
-    return known === null ? !(this.#honoured && event.id !== null) : known === value
+    return known === null ? !this.#honoured || event.id === null : known === value
   }
 
   /** Takes out the replay that has just reached the last stored event, if there is one: it is the shortest. */
@@ -180,6 +182,15 @@ export class Resume<E extends Emitted = Emitted> {
     this.#possible.pop()
     this.#clearHeld()
     return true
+  }
+
+  /**
+   * A replay is complete, and the longer ones left are of events too old to be compared. Where the first event is not
+   * known either, nothing speaks for them; where it fitted, three that fit up to the last stored event say more.
+   */
+  #outweighed(): boolean {
+    if (this.#possible.some((start) => start + this.#count > this.#emission.first)) return false
+    return this.#possible.length === 0 || this.#emission.head === null || this.#count - this.#held.length >= WITNESSES
   }
 
   /** No replay fits this event. */
