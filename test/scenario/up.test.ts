@@ -130,6 +130,23 @@ test('npm start, killed with -9, leaves no process', async () => {
   await eventually('every part is gone', () => processes.every(({ pid }) => !isAlive(pid)), { withinMs: 30_000 })
 })
 
+test('three NATS nodes: one is killed and comes back, and a run goes on', async () => {
+  const up = await start('--nats-nodes', '3')
+  const system = await ready(up)
+  const run = system.runs[0] ?? ''
+  const client = new SseClient({ urls: system.addresses.edgeUrls.map((url) => `${url}/runs/${run}/events`) })
+  stack.defer(() => client[Symbol.asyncDispose]())
+  const hasMore = async () => {
+    const before = client.frames.length
+    await eventually('more events come', () => client.frames.length > before + 1, { withinMs: 40_000 })
+  }
+  await hasMore()
+  process.kill(part(system, 'nats-2').pid, 'SIGKILL')
+  await eventually('nats-2 runs again', () => said(up, 'restarted').length > 0)
+  await hasMore()
+  expect(client.breach).toBeNull()
+})
+
 test('a busy port is passed by, and said', async () => {
   const busy = createServer()
   await new Promise<void>((resolve) => void busy.listen(0, '127.0.0.1', resolve))

@@ -147,14 +147,16 @@ type UpFlags = {
 }
 
 function upOptions(given: UpFlags): UpOptions {
-  if (given.natsNodes === '3') {
-    throw new CommandError(
-      'usage',
-      '--nats-nodes 3: the embedded NATS has one node for now; --nats uses a cluster of yours',
-    )
-  }
   const { port, relays, edges, demo } = given
-  return { port, relays, edges, demo, dataFolder: resolve(given.data), natsUrl: given.nats ?? null }
+  return {
+    port,
+    relays,
+    edges,
+    demo,
+    dataFolder: resolve(given.data),
+    natsUrl: given.nats ?? null,
+    natsNodes: given.natsNodes === '3' ? 3 : 1,
+  }
 }
 
 type TailFlags = { edge: string[]; from: string; lastEventId?: string; types?: string }

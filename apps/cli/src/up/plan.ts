@@ -11,8 +11,10 @@ export type UpOptions = {
   readonly demo: boolean
   /** Where the embedded NATS server keeps its data. */
   readonly dataFolder: string
-  /** Servers to use in place of an embedded one. */
+  /** Servers to use in place of embedded ones. */
   readonly natsUrl: string | null
+  /** Embedded NATS servers: one, or three that keep three replicas of everything. */
+  readonly natsNodes: 1 | 3
 }
 
 /** The machine and the checkout the system runs in. */
@@ -40,6 +42,7 @@ export type Plan = {
 
 const HOST = '127.0.0.1'
 const NATS_PORT = 4222
+const NATS_CLUSTER_PORT = 6222
 const AGENT_PORT = 9000
 const RELAY_HEALTH_PORT = 8090
 /** A person who presses Ctrl-C does not wait half a minute. */
@@ -55,11 +58,12 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
     return found
   }
 
-  const natsPort = options.natsUrl === null ? await port('nats-server', NATS_PORT) : null
-  const natsUrl = options.natsUrl ?? `nats://${HOST}:${natsPort}`
+  const servers = options.natsUrl === null ? await embeddedNats(options, place, port) : []
+  const natsUrl = options.natsUrl ?? servers.map(({ url }) => url).join(',')
   const common = {
     ...place.env,
     BATON_NATS_URL: natsUrl,
+    ...(servers.length > 1 ? { BATON_REPLICAS: String(servers.length) } : {}),
     BATON_GRACE_MS: place.env['BATON_GRACE_MS'] ?? GRACE_MS,
   }
   const child = (name: string, app: string, url: string, env: Record<string, string>): ChildSpec => ({
@@ -73,9 +77,7 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
     readyUrl: `${url}/readyz`,
   })
 
-  const children: ChildSpec[] = []
-  if (natsPort !== null) children.push(embeddedNats(natsPort, options.dataFolder, place))
-
+  const children: ChildSpec[] = [...servers]
   const edgeUrls: string[] = []
   for (let at = 1, next = options.port; at <= options.edges; at++) {
     const own = await port(`edge-${at}`, next)
@@ -103,22 +105,54 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
   return { addresses: { natsUrl, edgeUrls, agentUrl }, children, notes }
 }
 
-function embeddedNats(port: number, dataFolder: string, place: Place): ChildSpec {
+/** The embedded servers: all from the one configuration, told apart by what stands on their command lines. */
+async function embeddedNats(
+  options: UpOptions,
+  place: Place,
+  port: (name: string, wanted: number, from?: number) => Promise<number>,
+): Promise<ChildSpec[]> {
+  const names = natsNames(options.natsNodes)
   const conf = join(place.root, 'nats', 'dev.conf')
-  return {
-    name: 'nats-server',
-    command: place.natsServer,
-    args: ['-c', conf, '-p', String(port), '-sd', dataFolder, '-P', pidFileOf(dataFolder)],
-    env: place.env,
-    cwd: place.root,
-    logFile: logFile(dataFolder, 'nats-server'),
-    url: `nats://${HOST}:${port}`,
-    readyUrl: `nats://${HOST}:${port}`,
+  const ports: number[] = []
+  for (const name of names) ports.push(await port(name, NATS_PORT, (ports.at(-1) ?? NATS_PORT - 1) + 1))
+  const routes: string[] = []
+  if (names.length > 1) {
+    const taken = new Set(ports)
+    for (const _ of names) routes.push(`nats://${HOST}:${await freePort(NATS_CLUSTER_PORT, HOST, taken)}`)
   }
+  return names.map((name, at): ChildSpec => {
+    const folder = natsFolder(options.dataFolder, name)
+    const own = routes[at]
+    const cluster =
+      own === undefined ? [] : ['-n', name, '--cluster_name', 'baton', '--cluster', own, '--routes', routes.join(',')]
+    const url = `nats://${HOST}:${ports[at]}`
+    return {
+      name,
+      command: place.natsServer,
+      args: ['-c', conf, '-p', String(ports[at]), '-sd', folder, '-P', pidFileOf(folder), ...cluster],
+      env: place.env,
+      cwd: place.root,
+      logFile: logFile(options.dataFolder, name),
+      url,
+      readyUrl: url,
+    }
+  })
 }
 
+const natsNames = (nodes: 1 | 3): string[] => (nodes === 1 ? ['nats-server'] : ['nats-1', 'nats-2', 'nats-3'])
+
+/** A single server and a cluster keep different things: neither may find the files of the other. */
+const natsFolder = (dataFolder: string, name: string): string =>
+  name === 'nats-server' ? dataFolder : join(dataFolder, name)
+
+/** Every folder an embedded server of this system writes to. */
+export const natsFolders = (options: UpOptions): string[] =>
+  natsNames(options.natsNodes).map((name) => natsFolder(options.dataFolder, name))
+
+export const isNats = ({ name }: ChildSpec): boolean => name.startsWith('nats-')
+
 /** Where the embedded server leaves its pid: who finds it alive keeps away from the data. */
-export const pidFileOf = (dataFolder: string): string => join(dataFolder, 'nats-server.pid')
+export const pidFileOf = (folder: string): string => join(folder, 'nats-server.pid')
 
 /** Beside the data: two systems of one checkout have two of each. */
 const logFile = (dataFolder: string, name: string): string => join(dataFolder, 'logs', `${name}.log`)

@@ -5,7 +5,7 @@ import { pause } from '@baton/service/sleep'
 import { Child, type ChildSpec } from './child.ts'
 import { dataInUse } from './data-in-use.ts'
 import { keepDemo } from './demo.ts'
-import { plan, type Addresses, type Place, type Plan, type UpOptions } from './plan.ts'
+import { isNats, natsFolders, plan, type Addresses, type Place, type Plan, type UpOptions } from './plan.ts'
 import { isReady } from './ready.ts'
 
 /** What happened, for a person or for a program. */
@@ -49,14 +49,14 @@ export async function up(
   now: AbortSignal,
   stop: AbortSignal,
 ): Promise<void> {
-  const dataFolder = options.dataFolder
-  if (options.natsUrl === null) {
-    const pid = await dataInUse(dataFolder, DATA_FREE_MS, stop)
-    if (pid !== null) {
-      throw new UpError(
-        `the data in ${dataFolder} is in use by nats-server ${pid}: stop that one, or give --data another folder`,
-      )
-    }
+  const { dataFolder } = options
+  for (const folder of options.natsUrl === null ? natsFolders(options) : []) {
+    mkdirSync(folder, { recursive: true })
+    const pid = await dataInUse(folder, DATA_FREE_MS, stop)
+    if (pid === null) continue
+    throw new UpError(
+      `the data in ${folder} is in use by nats-server ${pid}: stop that one, or give --data another folder`,
+    )
   }
   mkdirSync(join(dataFolder, 'logs'), { recursive: true })
   const planned = await plan(options, place)
@@ -80,9 +80,9 @@ export async function up(
     await untilAborted(stop)
   } finally {
     say({ event: 'stopping' })
-    const isNats = (child: Child) => child.spec.name === 'nats-server'
-    await Promise.all(children.filter((child) => !isNats(child)).map((child) => child.stop(STOP_MS, now)))
-    await Promise.all(children.filter(isNats).map((child) => child.stop(STOP_MS, now)))
+    const end = (some: Child[]) => Promise.all(some.map((child) => child.stop(STOP_MS, now)))
+    await end(children.filter(({ spec }) => !isNats(spec)))
+    await end(children.filter(({ spec }) => isNats(spec)))
     await Promise.all(kept)
     reaper.end()
     say({ event: 'stopped' })
