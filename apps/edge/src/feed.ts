@@ -56,7 +56,8 @@ export class Feed implements Source {
   #refilling: Promise<void> | null = null
   #catchingUp = false
   #heardAtMs = performance.now()
-  #oldest: Promise<Replay> | null = null
+  /** The newest replay from the oldest event, and the place that was before it. */
+  #oldest: { readonly replay: Replay; readonly place: Promise<Place> } | null = null
 
   constructor(run: string, deps: FeedDeps) {
     this.run = run
@@ -141,7 +142,7 @@ export class Feed implements Source {
     if (this.take(client)) return
     const { sequence, index } = client.place
     for (const replay of this.#replays) {
-      const number = replay.ring.locate({ sequence, mark: index })
+      const number = replay.placed ? replay.ring.locate({ sequence, mark: index }) : null
       if (number === null) continue
       client.attach(replay, number)
       return
@@ -161,7 +162,7 @@ export class Feed implements Source {
 
   forget(replay: Replay): void {
     this.#replays.delete(replay)
-    if (this.#replays.size === 0) this.#oldest = null
+    if (this.#oldest?.replay === replay) this.#oldest = null
   }
 
   /**
@@ -170,17 +171,13 @@ export class Feed implements Source {
    */
   async oldest(): Promise<Place> {
     if (this.#ring.base.index === 0) return this.#ring.base
-    const shared = await this.#oldest?.catch(() => null)
-    if (shared !== null && shared !== undefined && shared.whole) return shared.ring.base
-    this.#oldest = this.#beginOldest()
-    const replay = await this.#oldest
-    return replay.ring.base
+    if (this.#oldest?.replay.whole !== true) this.#oldest = this.#beginOldest()
+    return this.#oldest.place
   }
 
-  async #beginOldest(): Promise<Replay> {
+  #beginOldest(): { replay: Replay; place: Promise<Place> } {
     const replay = this.#replayFrom(null)
-    await replay.begin()
-    return replay
+    return { replay, place: replay.begin().then(() => replay.ring.base) }
   }
 
   #replayFrom(place: Place | null): Replay {

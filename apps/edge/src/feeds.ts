@@ -1,3 +1,4 @@
+import { BatonError } from '@baton/core/errors'
 import { Feed, type FeedDeps } from './feed.ts'
 import type { EdgeConfig } from './config.ts'
 import type { Connection } from '@baton/store/connection'
@@ -84,6 +85,7 @@ export class Feeds {
   }
 
   #open(run: string): Held {
+    if (!this.#connection.connected) throw new BatonError('unavailable', 'the connection to NATS is lost')
     const feed = new Feed(run, this.#deps)
     const held: Held = { feed, opened: feed.open(), holders: 0, linger: null }
     this.#feeds.set(run, held)

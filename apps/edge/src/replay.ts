@@ -56,9 +56,13 @@ export class Replay implements Source {
       this.close()
       throw error
     } finally {
-      this.#filling = false
+      this.#filled()
     }
-    this.#rest()
+  }
+
+  /** It knows where it starts. */
+  get placed(): boolean {
+    return !this.#fromOldest
   }
 
   get closed(): boolean {
@@ -107,6 +111,10 @@ export class Replay implements Source {
       this.#stopReading()
       await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
     }
+    this.#filled()
+  }
+
+  #filled(): void {
     this.#filling = false
     this.#rest()
     const waiting = [...this.#waiting]

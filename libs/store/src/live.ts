@@ -1,6 +1,7 @@
 import type { StoredEvent } from '@baton/core/event'
 import { decodeEvent } from './codec.ts'
 import type { Nats } from './connect.ts'
+import { fromNats } from './nats-errors.ts'
 import { liveRunSubject } from './names.ts'
 import { rawHeaders } from './raw-headers.ts'
 
@@ -9,7 +10,7 @@ import { rawHeaders } from './raw-headers.ts'
  * be missing; the dense index tells.
  */
 export type Live = {
-  /** Resolves when the server has the subscription: what is stored from then on is heard. */
+  /** Resolves when the server has the subscription: what is stored from then on is heard. Rejects with `unavailable`. */
   readonly ready: Promise<void>
   close(): void
 }
@@ -30,7 +31,9 @@ export function followLive(nats: Nats, run: string, onEvent: (event: StoredEvent
     },
   })
   return {
-    ready: nats.nc.flush(),
+    ready: nats.nc.flush().catch((error: unknown) => {
+      throw fromNats(error, `follow run ${run}`)
+    }),
     close: () => subscription.unsubscribe(),
   }
 }
