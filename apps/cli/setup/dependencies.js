@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { execute } from './execute.js'
 import { SetupError, showing } from './say.js'
 
-/** @typedef {{ version?: string, integrity?: string, link?: boolean, optional?: boolean }} Entry */
+/** @typedef {{ version?: string, integrity?: string, link?: boolean, optional?: boolean, bin?: Record<string, string> }} Entry */
 /** @typedef {{ packages: Record<string, Entry> }} LockFile */
 
 /**
@@ -28,6 +28,8 @@ export function dependenciesLack(folder) {
     if (have.version !== want.version || have.integrity !== want.integrity) return `${nameOf(path)} has changed`
     if (!exists(join(folder, path))) return `${nameOf(path)} is gone`
   }
+  const unlinked = commandsOf(wanted).find((name) => !isThere(join(folder, 'node_modules', '.bin', name)))
+  if (unlinked !== undefined) return `the command ${unlinked} is not linked`
   const dropped = packagesOf(installed).find(([path]) => !(path in wanted.packages))
   return dropped === undefined ? null : `${nameOf(dropped[0])} is no longer wanted`
 }
@@ -66,6 +68,15 @@ function npm(args) {
  */
 const packagesOf = (lock) => Object.entries(lock.packages).filter(([path]) => path.includes('node_modules/'))
 
+/**
+ * The commands of our own packages, which npm links for `npx`.
+ * @param {LockFile} lock
+ */
+const commandsOf = (lock) =>
+  Object.entries(lock.packages).flatMap(([path, { bin }]) =>
+    path.includes('node_modules/') ? [] : Object.keys(bin ?? {}),
+  )
+
 /** @param {string} path */
 const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
 
@@ -79,6 +90,15 @@ function readLock(file) {
     return typeof value?.packages === 'object' && value.packages !== null ? value : null
   } catch {
     return null
+  }
+}
+
+/** @param {string} path */
+function isThere(path) {
+  try {
+    return lstatSync(path) !== undefined
+  } catch {
+    return false
   }
 }
 

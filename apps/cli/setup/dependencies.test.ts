@@ -51,6 +51,14 @@ test('a package that was removed by hand is missed', () => {
   expect(dependenciesLack(folder)).toBe('hono is gone')
 })
 
+test('a command of ours that is not linked is missed', () => {
+  checkout({ 'apps/cli': { bin: { baton: './baton.js' } }, 'node_modules/hono': hono }, { 'node_modules/hono': hono })
+  expect(dependenciesLack(folder)).toBe('the command baton is not linked')
+  mkdirSync(join(folder, 'node_modules', '.bin'))
+  writeFileSync(join(folder, 'node_modules', '.bin', 'baton'), '')
+  expect(dependenciesLack(folder)).toBeNull()
+})
+
 test('a checkout without a lock file is said to be broken', () => {
   expect(() => dependenciesLack(folder)).toThrow('restore it from git')
 })
