@@ -6,7 +6,7 @@ import { errors, type Dispatcher } from 'undici'
 import { decodeBody } from './decode-body.ts'
 import { jobHeaders, type RequestHeaders, type Upstream } from './upstream.ts'
 
-/** What an agent's answer means for its job (CONTRACT: the agent side). `reason` is for people and holds no secret. */
+/** What an agent's answer means for its job. `reason` is for people and holds no secret. */
 export type Answer =
   | { readonly kind: 'stream'; readonly body: Readable }
   /** Nothing more will come: the job is completed. */

@@ -1,4 +1,4 @@
-/** One event of a run as the log keeps it (CONTRACT: event message). Its identity is `index`. */
+/** One event of a run as the log keeps it (nats/README.md, "An event"). Its identity is `index`. */
 export type RunEvent = {
   /** Dense number within the run, from 1. A jump is the only proof of a hole. */
   readonly index: number

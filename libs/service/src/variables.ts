@@ -5,7 +5,7 @@ import { LOG_LEVELS } from './log.ts'
 const GiB = 2 ** 30
 const day = 86_400_000
 
-/** The variables every app knows (CONTRACT: processes and variables). */
+/** The variables every app knows. */
 export const commonVariables = {
   BATON_NATS_URL: z
     .string()

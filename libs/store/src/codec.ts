@@ -4,7 +4,7 @@ import { RawHeaders } from './raw-headers.ts'
 
 const utf8 = new TextDecoder()
 
-/** Header names of an event message (CONTRACT: event message). */
+/** Header names of an event message (nats/README.md, "An event"). */
 export const HEADER = {
   index: 'Baton-Index',
   epoch: 'Baton-Epoch',
