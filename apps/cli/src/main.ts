@@ -76,7 +76,7 @@ function complaintsOf(environment: Environment): readonly string[] {
 
 async function runUp(options: UpOptions, json: boolean): Promise<void> {
   const brought = await setUp({ server: options.natsUrl === null, cli: false })
-  const cli = (await find(natsCli, programs))?.path ?? 'nats'
+  const cli = (await find(natsCli, programs))?.path ?? null
   const own = join(programs, natsCli.name)
   const place = {
     root,

@@ -2,8 +2,8 @@ import { demoStream } from './demo.ts'
 import type { Addresses } from './plan.ts'
 import type { Running, UpEvent } from './up.ts'
 
-/** What `baton up` writes for a person; null where there is nothing worth a line. */
-export function upText(event: UpEvent, natsCli: string): string | null {
+/** What `baton up` writes for a person; null where there is nothing worth a line. `natsCli` null: there is none here. */
+export function upText(event: UpEvent, natsCli: string | null): string | null {
   switch (event.event) {
     case 'noted':
       return event.text
@@ -28,7 +28,7 @@ function ended({ name, pid, how, lastWords }: UpEvent & { event: 'ended' }): str
 
 function ready(
   { addresses, processes, runs, late, dataFolder }: UpEvent & { event: 'ready' },
-  natsCli: string,
+  natsCli: string | null,
 ): string {
   const lateLines = late.length === 0 ? [] : ['', `Not ready yet: ${late.join(', ')}; see ${dataFolder}/logs/`]
   return [
@@ -46,7 +46,7 @@ function ready(
   ].join('\n')
 }
 
-function toPaste(addresses: Addresses, run: string, natsCli: string): string[] {
+function toPaste(addresses: Addresses, run: string, natsCli: string | null): string[] {
   const agent =
     addresses.agentUrl === null ? 'http://127.0.0.1:9000/jobs/mine/stream' : demoStream(addresses.agentUrl, 'mine')
   const edge = addresses.edgeUrls[0]
@@ -54,7 +54,7 @@ function toPaste(addresses: Addresses, run: string, natsCli: string): string[] {
   return [
     ...(edge === undefined ? [] : [`curl -N ${edge}/runs/${run}/events`]),
     ...(edge === undefined ? [] : [`curl -X POST ${edge}/runs -H 'content-type: application/json' -d '${body}'`]),
-    `${natsCli} -s ${addresses.natsUrl} sub 'live.run.*'`,
+    `${natsCli ?? 'nats'} -s ${addresses.natsUrl} sub 'live.run.*'${natsCli === null ? '   # npm run setup brings the nats CLI' : ''}`,
   ]
 }
 
