@@ -68,6 +68,7 @@ export async function up(
   try {
     const late = await waitUntilReady(planned, stop)
     const ready = (runs: string[]) => {
+      if (stop.aborted) return
       say({ event: 'ready', addresses: planned.addresses, processes: children.map(running), runs, late, dataFolder })
     }
     const { agentUrl, edgeUrls } = planned.addresses
