@@ -139,7 +139,7 @@ describe('the wire', () => {
 
   test('CORS: listed origins may read, no other may write, a stream has the headers too', async () => {
     await using at = await LocalEdge.start(log.server.url, { corsOrigins: ['https://good.example'] })
-    const from = (origin: string, init: RequestInit = {}) => ({ ...init, headers: { ...init.headers, origin } })
+    const from = (origin: string, init: RequestInit = {}): RequestInit => ({ ...init, headers: { origin } })
     const preflight = await fetch(`${at.url}/runs/cors/events`, from('https://good.example', { method: 'OPTIONS' }))
     expect(preflight.status).toBe(204)
     expect(preflight.headers.get('access-control-allow-origin')).toBe('https://good.example')

@@ -24,7 +24,9 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
   })
   app.use(guard(edge.config.corsOrigins))
 
-  const tooLarge = () => problemResponse(new Problem(413, 'too_large', `at most ${runs.MAX_BODY_BYTES} bytes`))
+  // The rest of the body is still on its way, so the connection cannot be used again.
+  const tooLarge = () =>
+    problemResponse(new Problem(413, 'too_large', `at most ${runs.MAX_BODY_BYTES} bytes`, { connection: 'close' }))
   app.use('/runs', bodyLimit({ maxSize: runs.MAX_BODY_BYTES, onError: tooLarge }))
 
   app.openAPIRegistry.registerPath(runs.registerRunRoute)

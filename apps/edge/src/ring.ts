@@ -132,7 +132,8 @@ export class Ring {
 
   /**
    * What a client that wants entry `number` next gets in one write: all that is new up to `maxBytes`, or one event
-   * where that is larger. Null when there is nothing new; `behind` when the entry is no longer here.
+   * where that is larger; `maxBytes` is the same for all clients. Null when there is nothing new; `behind` when the
+   * entry is no longer here.
    */
   take(number: number, view: View, maxBytes: number): Batch | 'behind' | null {
     if (number < this.#first) return 'behind'

@@ -1,0 +1,173 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { acceptsStream, isEventSource } from './accepts.ts'
+import { readAsked } from './asked.ts'
+import { clientAddress, trustedProxies } from './client-address.ts'
+import { Opens } from './opens.ts'
+import { Pacer } from './pacer.ts'
+import { busyMs, reconnectMs } from './retry.ts'
+import { Slots } from './slots.ts'
+
+describe('opens', () => {
+  test('so many a second for each client, and no client locks another out', () => {
+    const opens = new Opens(3, 10)
+    const taken = (client: string, nowMs: number, tries: number) =>
+      Array.from({ length: tries }, () => opens.take(client, nowMs)).filter(Boolean).length
+    expect(taken('loop', 0, 1000)).toBe(3)
+    expect(taken('other', 0, 5)).toBe(3)
+    expect(taken('loop', 1000, 1000)).toBe(3)
+    expect(taken('loop', 1500, 1000)).toBe(1)
+  })
+
+  test('so many a second for all together', () => {
+    const opens = new Opens(0, 5)
+    const taken = Array.from({ length: 20 }, (_, at) => opens.take(`client-${at}`, 0)).filter(Boolean)
+    expect(taken).toHaveLength(5)
+    expect(opens.take('late', 200)).toBe(true)
+  })
+
+  test('0 is no limit', () => {
+    const opens = new Opens(0, 0)
+    expect(Array.from({ length: 5000 }, () => opens.take('one', 0)).every(Boolean)).toBe(true)
+  })
+})
+
+describe('the wait before a reconnect', () => {
+  test('is short with few clients, and grows with their number to a bound', () => {
+    expect([reconnectMs(10, 0), reconnectMs(10, 0.999)]).toEqual([250, 500])
+    expect([reconnectMs(5000, 0), reconnectMs(5000, 0.9999)]).toEqual([250, 3000])
+    expect(reconnectMs(400, 0.999)).toBeLessThan(1400)
+  })
+
+  test('of one that could not be served is spread', () => {
+    for (const reason of ['limit', 'draining', 'unavailable'] as const) {
+      expect(busyMs(reason, 0)).toBeGreaterThanOrEqual(250)
+      expect(busyMs(reason, 0.999)).toBeGreaterThan(busyMs(reason, 0))
+    }
+  })
+})
+
+describe('Accept', () => {
+  test.each([undefined, '', '*/*', 'text/*', 'text/event-stream', 'application/json, text/event-stream;q=0.1'])(
+    '%s takes a stream',
+    (accept) => expect(acceptsStream(accept)).toBe(true),
+  )
+  test.each(['application/json', 'text/html', 'text/event-stream;q=0, */*', 'text/event-stream; q=0'])(
+    '%s takes none',
+    (accept) => expect(acceptsStream(accept)).toBe(false),
+  )
+  test('an EventSource is what asks for a stream and does not say that it is something better', () => {
+    expect(isEventSource('text/event-stream', undefined)).toBe(true)
+    expect(isEventSource('text/event-stream', 'cli')).toBe(false)
+    expect(isEventSource('*/*', undefined)).toBe(false)
+  })
+})
+
+describe('the position asked for', () => {
+  test('is the header, else the query, else from', () => {
+    expect(readAsked('5-1', '6-2', 'now')).toMatchObject({ kind: 'id', position: { sequence: 5, mark: 1 } })
+    expect(readAsked(' ', '6-2', 'now')).toMatchObject({ kind: 'id', text: '6-2' })
+    expect(readAsked('', undefined, 'now')).toEqual({ kind: 'now' })
+    expect(readAsked(undefined, undefined, undefined)).toEqual({ kind: 'start' })
+    expect(readAsked(undefined, undefined, '7')).toEqual({ kind: 'index', index: 7 })
+    expect(readAsked(undefined, undefined, '-7')).toEqual({ kind: 'last', count: 7 })
+  })
+
+  test('not of the form is an id too, and nobody’s', () => {
+    expect(readAsked('nonsense', undefined, undefined)).toEqual({ kind: 'id', text: 'nonsense', position: null })
+  })
+
+  test('a header’s bytes are UTF-8', () => {
+    const header = Buffer.from('é', 'utf8').toString('latin1')
+    expect(readAsked(header, undefined, undefined)).toMatchObject({ text: 'é' })
+  })
+
+  test.each(['', 'soon', '1.5', '--1', '+1', '1e3'])('from=%s is malformed, whatever else is given', (from) => {
+    expect(() => readAsked('5-1', undefined, from)).toThrow('from:')
+  })
+})
+
+describe('who asks', () => {
+  const isTrusted = trustedProxies(['10.0.0.0/8', '::1', '192.0.2.7'])
+
+  test('is the peer, unless that is a trusted proxy', () => {
+    expect(clientAddress('203.0.113.5', '198.51.100.1', isTrusted)).toBe('203.0.113.5')
+    expect(clientAddress('10.1.2.3', '198.51.100.1', isTrusted)).toBe('198.51.100.1')
+    expect(clientAddress('::ffff:10.1.2.3', '198.51.100.1, 10.9.9.9', isTrusted)).toBe('198.51.100.1')
+  })
+
+  test('is never what the client wrote before its proxy', () => {
+    expect(clientAddress('::1', 'forged, 198.51.100.1', isTrusted)).toBe('198.51.100.1')
+    expect(clientAddress('::1', 'forged', isTrusted)).toBe('::1')
+    expect(clientAddress('::1', undefined, isTrusted)).toBe('::1')
+  })
+
+  test.each(['nonsense', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0/8'])('%s is no range', (entry) => {
+    expect(() => trustedProxies([entry])).toThrow(entry)
+  })
+})
+
+describe('slots', () => {
+  test('let so many in at once, the others in the order they came', async () => {
+    const slots = new Slots(1)
+    const never = new AbortController().signal
+    const giveBack = await slots.take(never)
+    const order: number[] = []
+    const later = [1, 2].map(async (number) => {
+      const back = await slots.take(never)
+      order.push(number)
+      back()
+    })
+    expect(slots.waiting).toBe(2)
+    giveBack()
+    giveBack()
+    await Promise.all(later)
+    expect(order).toEqual([1, 2])
+    ;(await slots.take(never))()
+  })
+
+  test('who leaves the queue costs nobody a turn', async () => {
+    const slots = new Slots(1)
+    const never = new AbortController().signal
+    const giveBack = await slots.take(never)
+    const leaving = new AbortController()
+    const left = slots.take(leaving.signal)
+    const stays = slots.take(never)
+    leaving.abort(new Error('left'))
+    await expect(left).rejects.toThrow('left')
+    giveBack()
+    ;(await stays)()
+    expect(slots.waiting).toBe(0)
+  })
+})
+
+describe('the pacer', () => {
+  test('flushes idle at once and each thing once, however often it was marked', async () => {
+    const flushed: string[] = []
+    const pacer = new Pacer(() => undefined)
+    const [one, two] = ['one', 'two'].map((name) => ({ flush: () => void flushed.push(name) }))
+    if (one === undefined || two === undefined) throw new Error('two things')
+    for (const thing of [one, two, one]) pacer.mark(thing)
+    await new Promise(setImmediate)
+    expect(flushed).toEqual(['one', 'two'])
+  })
+
+  test('rests after a flush as long as it took', async () => {
+    const tookMs: number[] = []
+    const pacer = new Pacer((ms) => tookMs.push(ms))
+    const slow = {
+      flush: () => {
+        const untilMs = performance.now() + 10
+        while (performance.now() < untilMs);
+      },
+    }
+    pacer.mark(slow)
+    await new Promise(setImmediate)
+    expect(tookMs).toHaveLength(1)
+    pacer.mark(slow)
+    await new Promise(setImmediate)
+    expect(tookMs).toHaveLength(1)
+    await delay(60)
+    expect(tookMs).toHaveLength(2)
+  })
+})

@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { RunStatus } from '@baton/core/records'
+import { writeKey } from '@baton/store/bucket'
+import { writeClaim } from '@baton/store/claim-store'
+import { writeHeartbeat } from '@baton/store/heartbeats'
+import { BUCKET } from '@baton/store/names'
+import { sendBeat } from '@baton/store/peers'
+import { readRegistration, writeStatus } from '@baton/store/registry'
+import { eventually } from '../kit/eventually.ts'
+import { LocalEdge } from '../kit/local-edge.ts'
+import { LogServer } from '../kit/log-server.ts'
+import { endEvent, runEvent, writeCursor, writeEvents, writeRange } from '../kit/write-events.ts'
+
+/** The registry of runs, what is shown of them, and their events as JSON. */
+
+let log: LogServer
+let edge: LocalEdge
+beforeAll(async () => {
+  log = await LogServer.start()
+  edge = await LocalEdge.start(log.server.url)
+})
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]()
+  await log[Symbol.asyncDispose]()
+})
+
+type Answer = { status: number; location: string | null; body: Record<string, unknown> }
+async function ask(path: string, init: RequestInit = {}): Promise<Answer> {
+  const response = await fetch(`${edge.url}${path}`, init)
+  const body = (await response.json()) as Record<string, unknown>
+  return { status: response.status, location: response.headers.get('location'), body }
+}
+const post = (path: string, body: unknown): Promise<Answer> =>
+  ask(path, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) })
+
+const URL_OF_AGENT = 'http://127.0.0.1:9/stream'
+const status = (over: Partial<RunStatus> = {}): RunStatus => ({
+  state: 'running',
+  end: null,
+  relay: 'relay-1',
+  boot: 'b1',
+  epoch: 7,
+  jobs: [{ job: 'main', state: 'connected', reason: null, failingSince: null }],
+  since: new Date().toISOString(),
+  ...over,
+})
+
+describe('registering', () => {
+  test('stores what is wanted and shows it', async () => {
+    const made = await post('/runs', { run: 'new', url: URL_OF_AGENT, labels: { team: 'a' } })
+    expect(made).toMatchObject({ status: 201, location: '/runs/new' })
+    expect(made.body).toEqual({
+      run: 'new',
+      state: 'waiting',
+      end: null,
+      owner: null,
+      position: '0-0',
+      first: null,
+      head: null,
+      livenessAgeMs: null,
+      progressAgeMs: null,
+      health: null,
+      jobs: [{ job: 'main', state: 'waiting', upstreamId: null, ordinal: 0, reason: null }],
+      subscribers: 0,
+      labels: { team: 'a' },
+    })
+    expect((await readRegistration(log.nats, 'new'))?.spec.ok).toBe(true)
+    expect(await ask('/runs/new')).toMatchObject({ status: 200, body: made.body })
+  })
+
+  test('the same again is no error, another body under the same id is', async () => {
+    const body = { run: 'twice', jobs: [{ url: URL_OF_AGENT }] }
+    expect((await post('/runs', body)).status).toBe(201)
+    expect((await post('/runs', { run: 'twice', url: URL_OF_AGENT })).status).toBe(200)
+    expect((await post('/runs', { ...body, quietMs: 5 })).status).toBe(409)
+  })
+
+  test('makes an id where none is given', async () => {
+    const one = await post('/runs', { url: URL_OF_AGENT })
+    const two = await post('/runs', { url: URL_OF_AGENT })
+    expect(one.body['run']).toMatch(/^[A-Za-z0-9_-]{1,64}$/)
+    expect(one.location).toBe(`/runs/${String(one.body['run'])}`)
+    expect(two.body['run']).not.toBe(one.body['run'])
+  })
+
+  test.each([
+    ['no JSON', '{'],
+    ['no object', '[]'],
+    ['no url', { run: 'bad' }],
+    ['a file', { run: 'bad', url: 'file:///etc/passwd' }],
+    ['an id that cannot be', { run: 'a.b', url: URL_OF_AGENT }],
+    ['the id of a route', { run: 'events', url: URL_OF_AGENT }],
+    [
+      'two jobs of one name',
+      {
+        run: 'bad',
+        jobs: [
+          { job: 'a', url: URL_OF_AGENT },
+          { job: 'a', url: URL_OF_AGENT },
+        ],
+      },
+    ],
+    ['a credential in the clear', { run: 'bad', url: URL_OF_AGENT, headers: { Authorization: 'Bearer x' } }],
+    ['a field nobody knows', { run: 'bad', url: URL_OF_AGENT, lables: {} }],
+  ])('%s is refused', async (_, body) => {
+    expect(await post('/runs', body)).toMatchObject({ status: 400, body: { code: 'invalid' } })
+    expect(await readRegistration(log.nats, 'bad')).toBeNull()
+  })
+
+  test('more than a registration can be is refused', async () => {
+    expect(await post('/runs', `"${'x'.repeat(300_000)}"`)).toMatchObject({ status: 413 })
+  })
+
+  test('an ended run’s id stays its own', async () => {
+    await post('/runs', { run: 'over', url: URL_OF_AGENT })
+    await writeStatus(log.nats, 'over', status({ state: 'ended', end: { reason: 'completed', detail: null } }))
+    expect(await post('/runs', { run: 'over', url: URL_OF_AGENT })).toMatchObject({ status: 409 })
+  })
+})
+
+describe('cancelling', () => {
+  test('asks once or more, and after the end shows the end there was', async () => {
+    await post('/runs', { run: 'cancelled', url: URL_OF_AGENT })
+    expect((await post('/runs/cancelled/cancel', '')).status).toBe(202)
+    expect((await post('/runs/cancelled/cancel', '')).status).toBe(202)
+    expect((await readRegistration(log.nats, 'cancelled'))?.spec).toMatchObject({ value: { cancel: true } })
+    await writeStatus(log.nats, 'cancelled', status({ state: 'ended', end: { reason: 'cancelled', detail: null } }))
+    const after = await post('/runs/cancelled/cancel', '')
+    expect(after).toMatchObject({ status: 200, body: { end: { reason: 'cancelled', detail: null } } })
+    expect((await post('/runs/unknown/cancel', '')).status).toBe(404)
+  })
+})
+
+describe('a run', () => {
+  test('shows its owner, where its log and its jobs stand, and its signs of life', async () => {
+    await post('/runs', { run: 'shown', url: URL_OF_AGENT })
+    const last = await writeRange(log.nats, 'shown', 1, 5)
+    await writeCursor(log.nats, 'shown', { index: 3, sequence: last - 2, jobs: {} })
+    await writeClaim(log.nats, 'shown', { relay: 'relay-1', boot: 'b1', epoch: null, since: '' }, 0, 15_000)
+    await writeStatus(log.nats, 'shown', status())
+    await writeHeartbeat(log.nats, 'liveness', 'shown', { relay: 'relay-1', at: '', job: 'main' }, 60_000)
+    const { body } = await ask('/runs/shown')
+    expect(body).toMatchObject({
+      state: 'running',
+      owner: { relay: 'relay-1', boot: 'b1', epoch: null },
+      position: `${last}-5`,
+      first: { sequence: last - 4, index: 1 },
+      head: { sequence: last, index: 5 },
+      progressAgeMs: null,
+      jobs: [{ job: 'main', state: 'connected', upstreamId: 'u-5', ordinal: 5, reason: null }],
+    })
+    expect(body['livenessAgeMs']).toBeGreaterThanOrEqual(0)
+    expect(body['livenessAgeMs']).toBeLessThan(30_000)
+  })
+
+  test('is over when its log says so, whatever its status says yet', async () => {
+    await writeEvents(log.nats, 'log-ended', [runEvent(1), endEvent(2)])
+    expect((await ask('/runs/log-ended')).body).toMatchObject({
+      state: 'ended',
+      end: { reason: 'completed', detail: null },
+    })
+  })
+
+  test('of an invalid record shows why, and harms no other', async () => {
+    await writeKey(log.nats, BUCKET.runs, 'broken', '{"url":"ftp://x"}')
+    expect((await ask('/runs/broken')).body).toMatchObject({ state: 'invalid', reason: expect.stringContaining('url') })
+    expect((await ask('/runs/shown')).status).toBe(200)
+  })
+
+  test('nobody has heard of is not found', async () => {
+    expect((await ask('/runs/unheard')).status).toBe(404)
+    expect((await ask('/runs/not.an.id')).status).toBe(404)
+  })
+})
+
+describe('the list', () => {
+  test('is paged by id, and filtered by state and labels', async () => {
+    for (const run of ['l-1', 'l-2', 'l-3', 'l-4']) {
+      await post('/runs', { run, url: URL_OF_AGENT, labels: { list: 'yes', odd: String(Number(run.slice(2)) % 2) } })
+    }
+    await writeStatus(log.nats, 'l-4', status({ state: 'ended', end: { reason: 'failed', detail: 'x' } }))
+    const list = async (query: string) => {
+      const { body } = await ask(`/runs?label=list:yes&${query}`)
+      return { ids: (body['runs'] as { run: string }[]).map(({ run }) => run), next: body['next'] }
+    }
+    await eventually(
+      'the list knows them all',
+      async () => (await list('')).ids.length === 4 && (await list('state=ended')).ids.length === 1,
+    )
+    expect(await list('limit=2')).toEqual({ ids: ['l-1', 'l-2'], next: 'l-2' })
+    expect(await list('limit=2&after=l-2')).toEqual({ ids: ['l-3', 'l-4'], next: null })
+    expect(await list('state=waiting&label=odd:1')).toEqual({ ids: ['l-1', 'l-3'], next: null })
+    expect(await list('state=ended')).toEqual({ ids: ['l-4'], next: null })
+    expect((await ask('/runs?state=unknown')).status).toBe(400)
+  })
+})
+
+describe('the history', () => {
+  const indexes = (body: Record<string, unknown>): number[] =>
+    (body['events'] as { index: number }[]).map(({ index }) => index)
+
+  test('goes page by page to the end', async () => {
+    await writeRange(log.nats, 'paged', 1, 250)
+    await writeEvents(log.nats, 'paged', [endEvent(251)])
+    const all: number[] = []
+    let after = ''
+    for (let pages = 0; pages < 10; pages++) {
+      const { body } = await ask(`/runs/paged/history?limit=100${after === '' ? '' : `&after=${after}`}`)
+      expect(body).toMatchObject({ reset: null, head: { index: 251 } })
+      all.push(...indexes(body))
+      after = String(body['next'])
+      if (body['ended'] === true) break
+    }
+    expect(all).toEqual(Array.from({ length: 251 }, (_, at) => at + 1))
+    expect((await ask(`/runs/paged/history?after=${after}`)).body).toMatchObject({
+      events: [],
+      ended: true,
+      next: after,
+    })
+  })
+
+  test('tells of a position that cannot be served', async () => {
+    await writeRange(log.nats, 'told', 1, 3)
+    const { body } = await ask('/runs/told/history?after=999999-50')
+    expect(body['reset']).toMatchObject({
+      reason: 'recreated',
+      requested: '999999-50',
+      missed: null,
+      state: '/runs/told',
+    })
+    expect(indexes(body)).toEqual([1, 2, 3])
+    expect((await ask('/runs/told/history?after=garbage')).body['reset']).toMatchObject({ reason: 'unknown-id' })
+  })
+
+  test('waits for something new', async () => {
+    const last = await writeRange(log.nats, 'waited', 1, 2)
+    const waiting = ask(`/runs/waited/history?after=${last}-2&wait=20`)
+    await eventually('it waits', () => edge.edge.polls === 1)
+    await writeRange(log.nats, 'waited', 3, 3)
+    const { body } = await waiting
+    expect(indexes(body)).toEqual([3])
+    expect(edge.edge.polls).toBe(0)
+    expect(indexes((await ask(`/runs/waited/history?after=${String(body['next'])}&wait=1`)).body)).toEqual([])
+  })
+
+  test('of an unknown run is not found', async () => {
+    expect((await ask('/runs/unheard/history')).status).toBe(404)
+  })
+})
+
+test('relays are shown as they beat', async () => {
+  const beat = { relay: 'relay-1', boot: 'b1', pid: 1, host: 'h', runs: 3, draining: false, loopLagMs: 2 }
+  const relays = await eventually('the beat is heard', async () => {
+    sendBeat(log.nats, beat)
+    const response = await fetch(`${edge.url}/relays`)
+    const list = (await response.json()) as Record<string, unknown>[]
+    return list.length > 0 ? list : null
+  })
+  expect(relays[0]).toMatchObject(beat)
+  expect(relays[0]?.['beatAgeMs']).toBeGreaterThanOrEqual(0)
+})
+
+test('the description has every route and the schemas that check them', async () => {
+  const { body } = await ask('/openapi.json')
+  const paths = body['paths'] as Record<string, Record<string, unknown>>
+  expect(Object.keys(paths).sort()).toEqual([
+    '/livez',
+    '/metrics',
+    '/readyz',
+    '/relays',
+    '/runs',
+    '/runs/{run}',
+    '/runs/{run}/cancel',
+    '/runs/{run}/events',
+    '/runs/{run}/history',
+  ])
+  expect(Object.keys(paths['/runs'] ?? {}).sort()).toEqual(['get', 'post'])
+  expect(JSON.stringify(body)).toContain('"additionalProperties":false')
+})
+
+test('the figures are there', async () => {
+  const text = await (await fetch(`${edge.url}/metrics`)).text()
+  for (const name of ['baton_edge_clients', 'baton_edge_opens_total', 'baton_edge_flush_seconds_bucket']) {
+    expect(text).toContain(name)
+  }
+})
