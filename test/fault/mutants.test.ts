@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest'
+import type { Violation } from '../kit/history.ts'
+import { createMutant, type Patch } from './mutant.ts'
+import { edgeCutOff, lateAppendAfterReconnect, lateAppendAfterTakeover, manyReturns } from './provoke.ts'
+
+/**
+ * Each safeguard taken out of a copy of the source, under a schedule made to need it: the checker must see what then
+ * goes wrong, and must see nothing wrong with the source as it is.
+ */
+type Case = {
+  readonly safeguard: string
+  readonly patches: readonly Patch[]
+  readonly provoke: (source?: string) => Promise<Violation[]>
+  /** Of these at least one is broken without the safeguard. */
+  readonly breaks: readonly Violation['invariant'][]
+}
+
+const cases: readonly Case[] = [
+  {
+    safeguard: 'the fence of an append',
+    patches: [
+      {
+        file: 'libs/store/src/run-log.ts',
+        find: `  map.set('Nats-Expected-Last-Subject-Sequence', String(fence.epoch))
+  map.set('Nats-Expected-Last-Subject-Sequence-Subject', ownerSubject(fence.run))
+`,
+        replace: `  void fence
+`,
+      },
+    ],
+    provoke: lateAppendAfterTakeover,
+    breaks: ['I1', 'I3'],
+  },
+  {
+    safeguard: 'the new epoch after an unknown outcome',
+    patches: [
+      {
+        file: 'apps/relay/src/append.ts',
+        find: `const { fence, tail } = await this.#deps.takeOver()`,
+        replace: `const fence = this.#fence
+    const tail = await readTailSometime(this.#deps.nats, fence)`,
+      },
+      {
+        file: 'apps/relay/src/append.ts',
+        find: `function quiet(): PromiseWithResolvers<void> {`,
+        replace: `async function readTailSometime(nats: Nats, fence: Fence): Promise<Tail> {
+  const { readTail } = await import('@baton/store/run-log')
+  for (;;) {
+    try {
+      return await readTail(nats, fence)
+    } catch (error) {
+      if (!isCode(error, 'unavailable')) throw error
+    }
+  }
+}
+
+function quiet(): PromiseWithResolvers<void> {`,
+      },
+    ],
+    provoke: lateAppendAfterReconnect,
+    breaks: ['I1'],
+  },
+  {
+    safeguard: 'the index check on what is heard live',
+    patches: [
+      {
+        file: 'libs/core/src/splice.ts',
+        find: `if (event.index === this.#last.index + 1) return this.#handOut(event)`,
+        replace: `if (event.index > this.#last.index) return this.#handOut(event)`,
+      },
+    ],
+    provoke: edgeCutOff,
+    breaks: ['I2'],
+  },
+  {
+    safeguard: 'the seam between replay and live',
+    patches: [
+      {
+        file: 'apps/edge/src/feed.ts',
+        find: `client.attach(this, number)`,
+        replace: `client.attach(this, number + 1)`,
+      },
+    ],
+    provoke: manyReturns,
+    breaks: ['I2'],
+  },
+]
+
+describe.for(cases)('$safeguard', ({ patches, provoke, breaks }) => {
+  test('keeps every promise under a schedule that needs it', async () => {
+    expect(await provoke()).toEqual([])
+  })
+
+  test('is missing, and the checker notices', async () => {
+    await using mutant = await createMutant(patches)
+    const violations = await provoke(mutant.source)
+    expect(violations.filter(({ invariant }) => breaks.includes(invariant))).not.toEqual([])
+  })
+})
