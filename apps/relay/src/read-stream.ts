@@ -72,7 +72,7 @@ class StreamReader {
     const parser = createSseParser({ maxEventBytes: deps.upstream.maxEventBytes })
     const cut = { reason: 'the agent closed the stream' }
     const chunks = untilCut(body, cut)
-    const stopWatch = watchSilence(silence, attempt)
+    const watch = watchSilence(silence, attempt)
     try {
       await this.#store(this.#resume.open())
       while (this.#outcome === null) {
@@ -85,16 +85,18 @@ class StreamReader {
           if (this.#outcome !== null) break
         }
         silence.heard(performance.now())
+        watch.look()
       }
     } finally {
-      stopWatch()
+      watch.stop()
     }
+    const { aborted, reason } = attempt.signal
     return {
       cursor: this.#resume.cursor,
       fruitful: this.#fruitful,
       retryMs: this.#retryMs,
       outcome: this.#outcome,
-      reason: cut.reason,
+      reason: aborted && reason instanceof Error ? reason.message : cut.reason,
     }
   }
 
@@ -164,15 +166,29 @@ async function* untilCut(body: Readable, cut: { reason: string }): AsyncGenerato
   }
 }
 
-/** Aborts the attempt after too much silence. Returns what stops the watch. */
-function watchSilence(silence: SilenceClock, attempt: AbortController): () => void {
+type Watch = {
+  /** What is allowed may have become less. */
+  readonly look: () => void
+  readonly stop: () => void
+}
+
+/** Aborts the attempt after too much silence. */
+function watchSilence(silence: SilenceClock, attempt: AbortController): Watch {
   let timer: NodeJS.Timeout
-  const check = () => {
+  let limitMs: number
+  const look = () => {
+    clearTimeout(timer)
+    limitMs = silence.limitMs
     const leftMs = silence.leftMs(performance.now())
-    if (leftMs > 0) timer = setTimeout(check, leftMs)
-    else attempt.abort(new Error(`silent for ${Math.round(silence.limitMs / 1000)} s`))
+    if (leftMs > 0) timer = setTimeout(look, leftMs)
+    else attempt.abort(new Error(`silent for ${limitMs / 1000} s`))
   }
   silence.open(performance.now())
-  timer = setTimeout(check, silence.limitMs)
-  return () => clearTimeout(timer)
+  look()
+  return {
+    look: () => {
+      if (silence.limitMs < limitMs) look()
+    },
+    stop: () => clearTimeout(timer),
+  }
 }
