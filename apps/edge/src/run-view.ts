@@ -61,7 +61,7 @@ export async function viewRun(nats: Nats, known: Known, subscribers: number): Pr
     state,
     ...(registration?.ok === false ? { reason: registration.reason } : {}),
     end,
-    owner: ownerOf(known),
+    owner: state === 'ended' ? null : ownerOf(known),
     position: position(head ?? checkpoint ?? { sequence: 0, index: 0 }),
     first: placeOf(first),
     head: placeOf(head),
@@ -77,9 +77,8 @@ export async function viewRun(nats: Nats, known: Known, subscribers: number): Pr
 const placeOf = (event: Place | null): { sequence: number; index: number } | null =>
   event === null ? null : { sequence: event.sequence, index: event.index }
 
-function ownerOf({ claim, status }: Known): RunView['owner'] {
-  if (claim === null || status?.state === 'ended') return null
-  return { relay: claim.relay, boot: claim.boot, epoch: claim.epoch }
+function ownerOf({ claim }: Known): RunView['owner'] {
+  return claim === null ? null : { relay: claim.relay, boot: claim.boot, epoch: claim.epoch }
 }
 
 /** The jobs, with where each one's emission stands: the checkpoint, and what the newest event adds to it. */
