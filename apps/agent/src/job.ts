@@ -7,7 +7,7 @@ export type Connection = {
   readonly lastEventId: string | null
   readonly openedAtMs: number
   closedAtMs: number | null
-  /** The first event it was to get, and the last one that is wholly in its socket; 0 before any. */
+  /** The first event it was to get, and the last one that was wholly given to its socket; 0 before any. */
   readonly first: number
   last: number
 }

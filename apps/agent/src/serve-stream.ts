@@ -128,7 +128,10 @@ class JobStream {
       if (options.garbageEvery > 0 && i % options.garbageEvery === 0) parts.push(wireGarbage(options.eol))
       parts.push(Buffer.from(wireEvent(this.#job.event(i, this.#connection.number), options.eol)))
     }
-    if (!(await this.#write(Buffer.concat(parts)))) return true
+    const bytes = Buffer.concat(parts)
+    // In one write all of it is in the socket before the wait for a slow reader; in slices it is after the last.
+    if (options.slice === 0) this.#connection.last = to
+    if (!(await this.#write(bytes))) return true
     this.#log.add({ event: 'sent', job: this.#job.name, connection: this.#connection.number, from: this.#next, to })
     this.#connection.last = to
     this.#next = to + 1

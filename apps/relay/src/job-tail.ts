@@ -6,7 +6,7 @@ import type { JobCursor } from '@baton/core/records'
 import type { Place, Step } from '@baton/core/resume'
 import { sleep } from '@baton/service/sleep'
 import { connectUpstream, isSendable, type Answer } from './connect-upstream.ts'
-import { readStream, type ReadEnd } from './read-stream.ts'
+import { fitsHeader, readStream, type ReadEnd } from './read-stream.ts'
 import { SilenceClock } from './silence-clock.ts'
 import type { JobOutcome, TailDeps } from './tail-job.ts'
 
@@ -173,7 +173,9 @@ export class JobTail {
     }
     const { spec, terminalTypes, store } = this.#deps
     const { name, data } = step.event
-    const type = eventType(name, data)
+    const named = eventType(name, data)
+    // A name this long never comes here; a `type` in the data does: the data says it, no header needs to.
+    const type = fitsHeader(named) ? named : 'message'
     await store({ job: spec.job, type, name, data, time: new Date().toISOString(), ...place(step) })
     const end = terminal(type, data, terminalTypes)
     return end === null ? null : { reason: end, detail: null }

@@ -49,7 +49,7 @@ export async function readStream(input: Input, attempt: AbortController): Promis
 }
 
 /** What an event's or id's header may hold once it is percent-encoded; nine characters for one is the most. */
-const fitsHeader = (text: string): boolean =>
+export const fitsHeader = (text: string): boolean =>
   text.length * 9 <= MAX_UPSTREAM_ID_BYTES || encodeHeader(text).length <= MAX_UPSTREAM_ID_BYTES
 
 /** An over-long id is as good as none: it cannot be kept, so it could not be sent back. */

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { BatonError } from '@baton/core/errors'
 import type { JobEvent } from '@baton/core/event'
 import { FRESH_CURSOR, type JobCursor } from '@baton/core/records'
+import { retryAfterMs } from './connect-upstream.ts'
 import type { KeptEvent } from './tail-job.ts'
 import { breaks, DONE, ends, says, streams, testAgent, testSpec, testTail, testUpstream } from './test-agent.ts'
 
@@ -311,6 +312,18 @@ describe('waits', () => {
     expect(tail.states[1]).toBe('failing: no connection: UND_ERR_SOCKET')
   })
 
+  test('Retry-After is seconds or a date', () => {
+    const nowMs = Date.parse('2026-01-01T00:00:00Z')
+    expect(retryAfterMs('120', nowMs)).toBe(120_000)
+    expect(retryAfterMs('Thu, 01 Jan 2026 00:00:07 GMT', nowMs)).toBe(7000)
+    expect(retryAfterMs('Thu, 01 Jan 2025 00:00:07 GMT', nowMs)).toBe(0)
+    expect([retryAfterMs('soon', nowMs), retryAfterMs('', nowMs), retryAfterMs(undefined, nowMs)]).toEqual([
+      null,
+      null,
+      null,
+    ])
+  })
+
   test('Retry-After and retry: are floors', async () => {
     const agent = await testAgent(says(503, { 'retry-after': '1' }), ends('retry: 700\ndata: a\n\n'), streams(DONE))
     const atMs: number[] = []
@@ -408,6 +421,14 @@ describe('what is not stored', () => {
       ['1', 1],
       ['1', 2],
     ])
+  })
+
+  test('a type in the data that is too long for a header: the event is a message', async () => {
+    const data = JSON.stringify({ type: 't'.repeat(1025) })
+    const agent = await testAgent(streams(`data: ${data}\n\n${DONE}`))
+    const tail = testTail(testSpec(agent.url))
+    await tail.outcome
+    expect(tail.stored[0]).toMatchObject({ type: 'message', name: null, data })
   })
 
   test('names that are Baton’s own: the agent’s are moved aside', async () => {

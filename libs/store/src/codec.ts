@@ -2,7 +2,8 @@ import { headers, type MsgHdrs } from '@nats-io/nats-core'
 import type { RunEvent, StoredEvent } from '@baton/core/event'
 import { RawHeaders } from './raw-headers.ts'
 
-const utf8 = new TextDecoder()
+/** A byte order mark at the start of an event's data is data. */
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Header names of an event message (nats/README.md, "An event"). */
 export const HEADER = {
