@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { check, type Allowances } from '../kit/checker.ts'
 import type { Span } from '../kit/check-tails.ts'
 import { eventually } from '../kit/eventually.ts'
-import type { AgentJob, AgentMode } from '../kit/agents.ts'
+import type { AgentJob, AgentMode, Script } from '../kit/agents.ts'
 import type { RunHistory, Violation } from '../kit/history.ts'
 import { clientHistory, OVERLAP_MS } from '../kit/judge.ts'
 import type { App } from '../kit/process.ts'
@@ -17,7 +17,10 @@ export type FaultRunOptions = {
   readonly relays: number
   readonly edges: number
   /** How the agents resume, one run each; together with what the registration says. */
-  readonly runs: readonly { readonly mode: AgentMode; readonly resume: string; readonly perSecond: number }[]
+  readonly runs: readonly (Pick<Script, 'idEvery' | 'dataBytes' | 'perSecond'> & {
+    readonly mode: AgentMode
+    readonly resume: string
+  })[]
   /** The source to run: a mutant's. */
   readonly source?: string
 }
@@ -67,14 +70,21 @@ export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult
 /** Registers the runs, each with a client that reads at once and one that is slow, at different edges. */
 async function begin(system: System, options: FaultRunOptions): Promise<Tailed[]> {
   return Promise.all(
-    options.runs.map(async ({ mode, resume, perSecond }, at): Promise<Tailed> => {
-      const run = `${mode}-${resume}-${at}`
-      const events = Math.round((options.lengthMs / 1000) * perSecond)
-      const job = system.agents.job(run, { mode, events, perSecond })
+    options.runs.map(async ({ resume, ...script }, at): Promise<Tailed> => {
+      const run = `${script.mode}-${resume}-${at}`
+      const events = Math.round((options.lengthMs / 1000) * script.perSecond)
+      const job = system.agents.job(run, { ...script, events })
       await system.register(run, { url: job.url, resume })
       const urls = system.edges.map((edge) => `${edge.url}/runs/${run}/events`)
       const turned = [...urls.slice(at % urls.length), ...urls.slice(0, at % urls.length)]
-      return { run, job, clients: [system.follow(run, { urls: turned }), system.follow(run, { urls, pauseMs: 40 })] }
+      return {
+        run,
+        job,
+        clients: [
+          system.follow(run, { urls: turned }),
+          system.follow(run, { urls, stall: { everyFrames: 600, ms: 3000 } }),
+        ],
+      }
     }),
   )
 }

@@ -20,8 +20,8 @@ export type SseClientOptions = {
   readonly urls: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
   readonly lastEventId?: string
-  /** How long each read waits, to make a slow client. */
-  readonly pauseMs?: number
+  /** A slow client: after so many frames it reads nothing for so long. */
+  readonly stall?: { readonly everyFrames: number; readonly ms: number }
   /** Does it come back after the response ends? Default true. */
   readonly reconnects?: boolean
 }
@@ -71,11 +71,15 @@ export class SseClient {
       return status
     }
     const parser = new StrictSse()
+    let stallAt = this.frames.length + (this.#options.stall?.everyFrames ?? 0)
     try {
       for await (const chunk of response as AsyncIterable<Buffer>) {
         for (const frame of parser.push(chunk)) this.#take(frame, connection)
-        const { pauseMs = 0 } = this.#options
-        if (pauseMs > 0) await delay(pauseMs, undefined, { signal: this.#over.signal })
+        const { stall } = this.#options
+        if (stall !== undefined && this.frames.length >= stallAt) {
+          stallAt = this.frames.length + stall.everyFrames
+          await delay(stall.ms, undefined, { signal: this.#over.signal })
+        }
       }
     } catch (error) {
       // A cut connection is the ordinary case here; anything the parser says is not.
