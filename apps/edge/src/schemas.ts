@@ -44,7 +44,7 @@ export const registrationSchema = z.union([manyJobsSchema, oneJobSchema]).openap
 
 export const runListSchema = z.object({ runs: z.array(runViewSchema), next: z.string().nullable() }).openapi('RunList')
 
-export const envelopeSchema = z
+const envelopeSchema = z
   .object({
     run: z.string(),
     job: z.string().nullable(),

@@ -7,10 +7,10 @@ import { REQUEST_TIMEOUT_MS, type Nats } from '@baton/store/connect'
 import { append, type Fence, type Tail } from '@baton/store/run-log'
 
 /** Fewer than this go out one by one: a batch has a fixed price of its own (test/bench measures where they meet). */
-export const BATCH_FROM = 16
+const BATCH_FROM = 16
 
 /** What may wait in one run's queue; then its upstream is no longer read, and TCP holds the agent back. */
-export const QUEUE_BYTES = 2 ** 20
+const QUEUE_BYTES = 2 ** 20
 export const QUEUE_EVENTS = 4096
 
 /** Headers cost about this much beside the data. */

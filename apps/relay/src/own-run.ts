@@ -20,7 +20,7 @@ import { takeEpoch } from './take-epoch.ts'
 import type { Upstream } from './upstream.ts'
 
 /** A new owner reads at most this many events after the checkpoint. */
-export const CHECKPOINT_EVENTS = 1000
+const CHECKPOINT_EVENTS = 1000
 const PULSE_MS = 1000
 /** Failures in a row of every job of a run, after which another relay may try whether it reaches the agents. */
 const HOPELESS_AFTER = 5

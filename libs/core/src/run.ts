@@ -56,7 +56,7 @@ const runFields = {
   orphanMs: ms.optional(),
 }
 
-export const jobSchema = z.strictObject(jobFields)
+const jobSchema = z.strictObject(jobFields)
 export const manyJobsSchema = z.strictObject({ ...runFields, jobs: z.array(jobSchema).min(1).max(64) })
 export const oneJobSchema = z.strictObject({ ...runFields, ...jobFields })
 

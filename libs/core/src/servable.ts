@@ -25,7 +25,7 @@ export type Verdict =
   | { readonly valid: false; readonly reason: ResetReason; readonly missed: number | null }
 
 /** The index the run stands at, whatever is still kept of it. */
-export const headIndex = (log: Pick<RunLog, 'head' | 'checkpointIndex'>): number =>
+const headIndex = (log: Pick<RunLog, 'head' | 'checkpointIndex'>): number =>
   log.head?.index ?? log.checkpointIndex
 
 /**

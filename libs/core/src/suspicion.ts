@@ -3,15 +3,15 @@
  * never compared. A wrong suspicion costs one upstream reconnect, never an event: the owner record fences the rest.
  */
 
-export type PingResult = 'alive' | 'nobody' | 'silent'
+type PingResult = 'alive' | 'nobody' | 'silent'
 
 /** A beat this late asks for a ping: longer than a busy event loop, shorter than a person notices. */
-export const LATE_MS = 100
+const LATE_MS = 100
 /**
  * Silence through this many beats is death, even without an answer to a ping. Three convicted busy relays: with 500 runs
  * on two shared cores a loop stands still for 0.7 s now and then. Five still leave a paused relay's runs a second to spare.
  */
-export const MISSED_BEATS = 5
+const MISSED_BEATS = 5
 
 /** What the time since a peer was last heard says: trust it, ping it, or take its silence for death. */
 export function suspicion(sinceSeenMs: number, beatMs: number): 'trust' | 'ping' | 'silent' {
@@ -39,7 +39,7 @@ export function mayAccuse(self: Self): boolean {
 }
 
 /** Two or more silent at once, none of them with nobody listening: it is probably this process. How long to doubt. */
-export const DOUBT_MS = 1000
+const DOUBT_MS = 1000
 
 /** Is silence of this length, shared with `others` peers, enough? One alone is; several need the time of doubt too. */
 export function silenceConvicts(sinceSeenMs: number, beatMs: number, others: number): boolean {

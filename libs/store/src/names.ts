@@ -6,10 +6,8 @@ export type Bucket = (typeof BUCKET)[keyof typeof BUCKET]
 export const runSubject = (run: string): string => `run.${run}`
 export const ownerSubject = (run: string): string => `run.${run}.owner`
 export const cursorSubject = (run: string): string => `run.${run}.cursor`
-export const topicSubject = (topic: string): string => `topic.${topic}`
 /** Where the stored events of a run are republished: core NATS, at most once. */
 export const liveRunSubject = (run: string): string => `live.run.${run}`
-export const liveTopicSubject = (topic: string): string => `live.topic.${topic}`
 /** The subject under which a bucket keeps a key; keys are run ids, so no encoding is needed. */
 export const keySubject = (bucket: Bucket, key: string): string => `$KV.${bucket}.${key}`
 export const bucketStream = (bucket: Bucket): string => `KV_${bucket}`

@@ -78,7 +78,7 @@ async function headBefore(nats: Nats, run: string, sequence: number): Promise<St
 }
 
 /** The run's newest checkpoint. */
-export async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<Checkpoint | null> {
+async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<Checkpoint | null> {
   const found = await get(nats, { last_by_subj: cursorSubject(run) }, asked)
   return found === null ? null : found.json<Checkpoint>()
 }
