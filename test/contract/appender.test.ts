@@ -96,9 +96,9 @@ test('I1: a server killed with -9 in the middle, three times', async () => {
     }
   })()
   let at = 0
-  let isOver = false
-  void killing.finally(() => (isOver = true))
-  while (!isOver) {
+  const kills = { left: true }
+  void killing.finally(() => (kills.left = false))
+  while (kills.left) {
     await appender.push(runEvent(++at))
     if (at % 7 === 0) await new Promise((resolve) => setImmediate(resolve))
   }

@@ -25,8 +25,7 @@ export type Verdict =
   | { readonly valid: false; readonly reason: ResetReason; readonly missed: number | null }
 
 /** The index the run stands at, whatever is still kept of it. */
-const headIndex = (log: Pick<RunLog, 'head' | 'checkpointIndex'>): number =>
-  log.head?.index ?? log.checkpointIndex
+const headIndex = (log: Pick<RunLog, 'head' | 'checkpointIndex'>): number => log.head?.index ?? log.checkpointIndex
 
 /**
  * Can a client that has everything of this run up to `position` go on from there without a hole? The index decides,

@@ -3,8 +3,6 @@
  * never compared. A wrong suspicion costs one upstream reconnect, never an event: the owner record fences the rest.
  */
 
-type PingResult = 'alive' | 'nobody' | 'silent'
-
 /** A beat this late asks for a ping: longer than a busy event loop, shorter than a person notices. */
 const LATE_MS = 100
 /**

@@ -35,7 +35,10 @@ const utf8 = new TextDecoder()
  */
 export function rawHeaders(message: Msg & { size?: () => number }): RawHeaders | null {
   const { data } = message
-  if (message.size === undefined) return message.headers === undefined ? null : new RawHeaders(String(message.headers))
+  if (message.size === undefined) {
+    // oxlint-disable-next-line no-base-to-string -- headers write themselves out by toString, which their type leaves out
+    return message.headers === undefined ? null : new RawHeaders(String(message.headers))
+  }
   const length = message.size() - message.subject.length - (message.reply?.length ?? 0) - data.byteLength
   if (length <= 0) return null
   return new RawHeaders(utf8.decode(new Uint8Array(data.buffer, data.byteOffset - length, length)))
