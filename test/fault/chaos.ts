@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
-import { faultRun, type FaultRunOptions } from './fault-run.ts'
+import { everyAgent } from './every-agent.ts'
+import { faultRun } from './fault-run.ts'
 import { keepEvidence } from './keep-evidence.ts'
 
 /**
@@ -7,16 +8,6 @@ import { keepEvidence } from './keep-evidence.ts'
  * and with the next seed, so that a failure is run again by its own number. Exit 1 on the first broken promise.
  */
 const MINUTE_MS = 60_000
-
-const runs: FaultRunOptions['runs'] = [
-  { mode: 'id', resume: 'auto', perSecond: 100 },
-  { mode: 'id', resume: 'last-event-id', perSecond: 50 },
-  { mode: 'replay', resume: 'replay', perSecond: 50 },
-  { mode: 'replay', resume: 'auto', perSecond: 50 },
-  { mode: 'window', resume: 'auto', perSecond: 20 },
-  { mode: 'none', resume: 'none', perSecond: 50 },
-  { mode: 'none', resume: 'auto', perSecond: 20 },
-]
 
 const usage = (complaint: string): never => {
   console.error(`${complaint}\nusage: npm run chaos -- --minutes M --seed S [--replicas 1]`)
@@ -27,7 +18,7 @@ const { minutes, seed } = readArguments()
 const totals = { faults: 0, events: 0 }
 for (let round = 0; round < minutes; round++) {
   const own = seed + round
-  const result = await faultRun({ seed: own, lengthMs: MINUTE_MS, relays: 3, edges: 2, runs })
+  const result = await faultRun({ seed: own, lengthMs: MINUTE_MS, relays: 3, edges: 2, runs: everyAgent })
   const events = result.histories.reduce((sum, { log }) => sum + log.length, 0)
   totals.faults += result.faults.length
   totals.events += events
