@@ -1,3 +1,4 @@
+import { createConnection } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Child } from '../kit/child.ts'
@@ -8,7 +9,7 @@ import { LogServer } from '../kit/log-server.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 import { startEdge } from '../kit/process.ts'
 import { indexOf, SseClient } from '../kit/sse-client.ts'
-import { writeRange } from '../kit/write-events.ts'
+import { runEvent, writeEvents, writeRange } from '../kit/write-events.ts'
 
 /** The edge as a process: how it starts, refuses to start, drains, and dies. */
 
@@ -73,6 +74,21 @@ test('SIGTERM: every client is asked to come back and goes on at another edge; t
     expect(client.frames.some((frame) => frame.data === '{"reason":"drain"}')).toBe(true)
     await client.close()
   }
+})
+
+test('SIGTERM with a client that takes nothing: the process does not wait for it', async () => {
+  await using app = await startEdge('edge-1', { natsUrl: log.server.url, environment: { BATON_GRACE_MS: '10000' } })
+  const big = Array.from({ length: 300 }, (_, at) => runEvent(at + 1, { data: 'x'.repeat(50_000) }))
+  await writeEvents(log.nats, 'never-read', big)
+  const socket = createConnection({ port: Number(new URL(app.url).port), host: '127.0.0.1' })
+  socket.on('error', () => undefined)
+  socket.write('GET /runs/never-read/events HTTP/1.1\r\nHost: edge\r\n\r\n')
+  socket.pause()
+  await eventually('it is a client', async () => {
+    return (await (await fetch(`${app.url}/runs/never-read`)).text()).includes('"subscribers":1')
+  })
+  expect((await app.child.terminate()).code).toBe(0)
+  socket.destroy()
 })
 
 test('kill -9: a client goes on where it was, at the same edge started again', async () => {

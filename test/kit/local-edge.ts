@@ -76,7 +76,7 @@ export class LocalEdge {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#looking)
     this.edge.close()
-    await close(this.#server)
+    await close(this.#server, 1000)
     this.#over.abort(new Error('the test is over'))
     await this.#nats.nc.close()
   }

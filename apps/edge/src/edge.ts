@@ -26,6 +26,11 @@ export type Store = {
 
 /** Replays that may read the log at once: enough for a crowd that comes back, too few to starve what is live. */
 const MAX_REPLAYS = 64
+/**
+ * Every edge loses NATS at the same moment when a leader is elected: were all unready then, there would be no edge at
+ * all, though streams that are open stay so. Only a loss that outlasts an election counts.
+ */
+const UNREADY_AFTER_MS = 15_000
 /** Clients are looked at several times a heartbeat, so that one is at most a fifth late. */
 const TICKS_PER_HEARTBEAT = 5
 /** Streams ended per second while draining, so that they do not come back all at once. */
@@ -44,9 +49,11 @@ export class Edge {
   readonly slots = new Slots(MAX_REPLAYS)
   /** Requests for history that wait for something new. */
   polls = 0
+  /** Requests for a stream that are being decided on. */
+  opening = 0
   readonly #pacer: Pacer
   #store: Store | null = null
-  #draining = false
+  readonly #leaving = new AbortController()
   readonly #ticker: NodeJS.Timeout
 
   constructor(config: EdgeConfig, log: Log) {
@@ -90,11 +97,21 @@ export class Edge {
 
   /** May a load balancer send clients here? */
   get ready(): boolean {
-    return !this.#draining && this.#store !== null && this.#store.connection.connected
+    return !this.draining && this.#store !== null && this.#store.connection.lostForMs < UNREADY_AFTER_MS
   }
 
   get draining(): boolean {
-    return this.#draining
+    return this.#leaving.signal.aborted
+  }
+
+  /** Aborts when it begins to drain. */
+  get leaving(): AbortSignal {
+    return this.#leaving.signal
+  }
+
+  /** Streams that are open or about to be, and requests that wait. */
+  get load(): number {
+    return this.clients.size + this.opening + this.polls
   }
 
   /** How long a client of this edge should wait before it comes back. */
@@ -102,7 +119,7 @@ export class Edge {
 
   /** From now on no new stream is taken. */
   beginDrain(): void {
-    this.#draining = true
+    this.#leaving.abort(new Error('the edge is draining'))
   }
 
   /** Says goodbye to all clients, a few at a time, within `spreadMs` at most. Their positions bring them back elsewhere. */

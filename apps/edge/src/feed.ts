@@ -53,6 +53,7 @@ export class Feed implements Source {
   #early: StoredEvent[] | null = []
   #head: StoredEvent | null = null
   #first: { place: Place | null; atMs: number } = { place: null, atMs: Number.NEGATIVE_INFINITY }
+  #lookingForFirst: Promise<void> | null = null
   #refilling: Promise<void> | null = null
   #catchingUp = false
   #heardAtMs = performance.now()
@@ -121,9 +122,12 @@ export class Feed implements Source {
   /** The oldest event kept, as of a moment ago; as last known when the log does not answer. */
   async first(): Promise<Place | null> {
     if (performance.now() - this.#first.atMs > FIRST_AGE_MS) {
-      const { nats } = this.#deps
-      const first = await readNext(nats, this.run, 0, 'any').catch(() => this.#first.place)
-      this.#noteFirst({ first })
+      // A crowd that comes at once asks once.
+      this.#lookingForFirst ??= readNext(this.#deps.nats, this.run, 0, 'any')
+        .catch(() => this.#first.place)
+        .then((first) => this.#noteFirst({ first }))
+        .finally(() => (this.#lookingForFirst = null))
+      await this.#lookingForFirst
     }
     return this.#first.place
   }
@@ -235,6 +239,8 @@ export class Feed implements Source {
 
   /** Asks the log whether anything came that was not heard. Throws `unavailable`. */
   async check(): Promise<void> {
+    // While it opens it looks at the log anyway.
+    if (this.#early !== null) return
     this.#heardAtMs = performance.now()
     if (this.end !== null) return
     const { nats } = this.#deps

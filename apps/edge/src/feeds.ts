@@ -1,4 +1,4 @@
-import { BatonError } from '@baton/core/errors'
+import { BatonError, isCode } from '@baton/core/errors'
 import { Feed, type FeedDeps } from './feed.ts'
 import type { EdgeConfig } from './config.ts'
 import type { Connection } from '@baton/store/connection'
@@ -120,7 +120,7 @@ export class Feeds {
       if (feed.closed) return
       this.#deps.metrics.checkFailed()
       this.#deps.log.warn({ run: feed.run, err: error }, 'tail_check.failed')
-      this.#connection.reconnect()
+      if (isCode(error, 'unavailable')) this.#connection.reconnect()
     } finally {
       this.#checks--
     }

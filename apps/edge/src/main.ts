@@ -23,16 +23,20 @@ async function main(stop: AbortSignal): Promise<void> {
 
   const over = new AbortController()
   const connecting = followNats(edge, over.signal)
-  const stopped = new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }))
-  await Promise.race([connecting, stopped])
-  await stopped
+  const stopped = new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
+  await Promise.race([stopped, connecting.then(untilClosed)])
 
   await drain(edge)
   edge.close()
-  await close(server)
+  await close(server, config.graceMs / 5)
   over.abort(new Error('the edge has drained'))
   const nats = await connecting.catch(() => null)
   await nats?.nc.close()
+}
+
+/** The client reconnects for ever; should it give up all the same, the process must not live on without NATS. */
+async function untilClosed({ nc }: Nats): Promise<never> {
+  throw new Error('the connection to NATS is closed for good', { cause: await nc.closed() })
 }
 
 /** Connects however long it takes; until then the edge answers, but is not ready. */

@@ -15,7 +15,7 @@ export const OPEN_TIMEOUT_MS = 5000
 export function refusalOf(edge: Edge, c: Context<EdgeEnv>): BusyReason | null {
   const { config } = edge
   if (edge.draining) return 'draining'
-  if (config.maxConnections > 0 && edge.clients.size >= config.maxConnections) return 'limit'
+  if (config.maxConnections > 0 && edge.load >= config.maxConnections) return 'limit'
   const { incoming } = c.env
   const address = clientAddress(incoming.socket.remoteAddress, c.req.header('x-forwarded-for'), edge.isTrusted)
   return edge.opens.take(address, performance.now()) ? null : 'limit'

@@ -6,6 +6,8 @@ import type { Edge } from './edge.ts'
 
 /** Requests that may wait on one connection behind a stream, which may never end. */
 const MAX_PIPELINED = 16
+/** Beside the streams, for everything else that is asked here. */
+const SPARE_CONNECTIONS = 1000
 const WRITE_BUFFER_BYTES = 64 * 1024
 /** Load balancers hold idle connections for about a minute; ours must live longer than theirs. */
 const KEEP_ALIVE_MS = 75_000
@@ -23,6 +25,8 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
       void handle(request, response)
     },
   )
+  const { maxConnections } = edge.config
+  if (maxConnections > 0) server.maxConnections = maxConnections + SPARE_CONNECTIONS
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
@@ -38,12 +42,14 @@ function count(requests: WeakMap<Socket, number>, socket: Socket, response: Serv
   return open
 }
 
-/** Takes no more connections, and waits until those there are have ended. */
-export async function close(server: Server): Promise<void> {
+/** Takes no more connections, waits until those there are have ended, and closes what is left after `limitMs`. */
+export async function close(server: Server, limitMs: number): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve))
   server.closeIdleConnections()
   // A connection becomes idle when its last answer ends, which nobody tells us of.
   const idle = setInterval(() => server.closeIdleConnections(), 50)
+  const late = setTimeout(() => server.closeAllConnections(), limitMs)
   await closed
   clearInterval(idle)
+  clearTimeout(late)
 }

@@ -59,7 +59,10 @@ export class StreamResponse {
     socket.on('drain', options.onDrain)
     // Node moves this timer on with every byte the kernel takes; a socket that merely has nothing to send fires it too.
     response.setTimeout(options.stallMs, () => {
-      if (stream.pendingBytes > 0) options.onStall()
+      if (stream.pendingBytes === 0) return
+      // One that has been ended already, but does not take the end, has nothing more to be told.
+      if (stream.#over) stream.destroy()
+      else options.onStall()
     })
     socket.setNoDelay(true)
     socket.cork()

@@ -4,6 +4,8 @@ import type { Nats } from './connect.ts'
 export type Connection = {
   /** False from the moment it is known to be lost until it is back. */
   readonly connected: boolean
+  /** How long it has been lost; 0 while it is there. */
+  readonly lostForMs: number
   /** Drops the connection and makes a new one, at most once in a while: the cure for one that only looks alive. */
   reconnect(): void
 }
@@ -13,26 +15,29 @@ const RECONNECT_PAUSE_MS = 5000
 
 /** Follows the connection until the signal aborts; `onBack` is called after every reconnect. */
 export function watchConnection(nats: Nats, onBack: () => void, signal: AbortSignal): Connection {
-  let connected = true
+  let lostAtMs: number | null = null
   let forcedAtMs = Number.NEGATIVE_INFINITY
   const status = nats.nc.status()
   const stop = () => (status as unknown as { stop(): void }).stop()
   signal.addEventListener('abort', stop, { once: true })
   void (async () => {
     for await (const { type } of status) {
-      if (type === 'disconnect' || type === 'close') connected = false
+      if (type === 'disconnect' || type === 'close') lostAtMs ??= performance.now()
       if (type !== 'reconnect') continue
-      connected = true
+      lostAtMs = null
       onBack()
     }
   })()
   return {
     get connected() {
-      return connected
+      return lostAtMs === null
+    },
+    get lostForMs() {
+      return lostAtMs === null ? 0 : performance.now() - lostAtMs
     },
     reconnect() {
       const nowMs = performance.now()
-      if (!connected || nowMs - forcedAtMs < RECONNECT_PAUSE_MS) return
+      if (lostAtMs !== null || nowMs - forcedAtMs < RECONNECT_PAUSE_MS) return
       forcedAtMs = nowMs
       void nats.nc.reconnect().catch(() => undefined)
     },

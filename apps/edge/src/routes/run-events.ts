@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import type { Context } from 'hono'
+import { BatonError } from '@baton/core/errors'
 import { END } from '@baton/core/event'
 import { isRunId } from '@baton/core/ids'
 import { formatOwn, STREAM_HEADERS } from '@baton/sse/format'
@@ -52,8 +53,14 @@ function readRequest(c: Context<EdgeEnv>) {
     run,
     asked: readAsked(c.env.incoming.headers['last-event-id'] as string | undefined, query.lastEventId, query.from),
     format: query.format ?? ('plain' as const),
-    types: query.types === undefined ? null : query.types.split(',').map((type) => type.trim()),
+    types: readTypes(query.types),
   }
+}
+
+/** No names at all is no filter: a page that joins an empty list wants everything. */
+function readTypes(text: string | undefined): readonly string[] | null {
+  const types = (text ?? '').split(',').flatMap((type) => type.trim() || [])
+  return types.length === 0 ? null : types
 }
 
 type StreamRequest = ReturnType<typeof readRequest>
@@ -64,35 +71,40 @@ export const runEvents =
   async (c: Context<EdgeEnv>): Promise<Response> => {
     const request = readRequest(c)
     if (!isRunId(request.run)) throw unknownRun(request.run)
-    const { outgoing } = c.env
     const refusal = refusalOf(edge, c)
     if (refusal !== null) return refuse(edge, c, refusal)
-
-    // A request behind another on its connection waits for its turn; only then is it time to look where the run stands.
-    const socket = await StreamResponse.socketOf(outgoing)
-    const gone = new AbortController()
-    outgoing.once('close', () => gone.abort(new Error('the client left')))
-
-    let hold: Hold | null = null
+    edge.opening++
     try {
-      hold = await edge.store.feeds.hold(request.run)
-      const settled = await within(OPEN_TIMEOUT_MS, decide(edge, hold, request, gone.signal))
-      if (settled.kind === 'over') {
-        edge.metrics.opened('over')
-        hold.release()
-        return c.body(null, 204)
-      }
-      if (c.req.method === 'HEAD' || gone.signal.aborted) {
-        hold.release()
-        return c.body(null, 200, { ...STREAM_HEADERS })
-      }
-      begin(edge, c, socket, hold, request, settled)
-      return RESPONSE_ALREADY_SENT
+      return await open(edge, c, request)
     } catch (error) {
-      hold?.release()
       return refuse(edge, c, error)
+    } finally {
+      edge.opening--
     }
   }
+
+async function open(edge: Edge, c: Context<EdgeEnv>, request: StreamRequest): Promise<Response> {
+  const { outgoing } = c.env
+  // A request behind another on its connection waits for its turn; only then is it time to look where the run stands.
+  const socket = await StreamResponse.socketOf(outgoing)
+  const gone = new AbortController()
+  outgoing.once('close', () => gone.abort(new BatonError('unavailable', 'the client left')))
+  const hold = await edge.store.feeds.hold(request.run)
+  let streams = false
+  try {
+    const settled = await within(OPEN_TIMEOUT_MS, decide(edge, hold, request, gone.signal))
+    if (settled.kind === 'over') {
+      edge.metrics.opened('over')
+      return c.body(null, 204)
+    }
+    if (c.req.method === 'HEAD' || gone.signal.aborted) return c.body(null, 200, { ...STREAM_HEADERS })
+    begin(edge, c, socket, hold, request, settled)
+    streams = true
+    return RESPONSE_ALREADY_SENT
+  } finally {
+    if (!streams) hold.release()
+  }
+}
 
 async function decide(edge: Edge, hold: Hold, request: StreamRequest, signal: AbortSignal): Promise<Settled> {
   const { nats } = edge.store

@@ -126,13 +126,13 @@ async function readAfter(
 /** Waits until there is an event after the place, or for so long. */
 async function waitBeyond(edge: Edge, feed: Feed, place: Place, waitMs: number, signal: AbortSignal): Promise<void> {
   const { maxConnections } = edge.config
-  if (maxConnections > 0 && edge.clients.size + edge.polls >= maxConnections) {
+  if (maxConnections > 0 && edge.load >= maxConnections) {
     throw new Problem(429, 'limit', 'too many requests wait; try again later', { 'retry-after': '2' })
   }
   edge.polls++
   try {
-    const until = AbortSignal.any([signal, AbortSignal.timeout(waitMs)])
-    while (!until.aborted && !edge.draining && feed.last.index <= place.index) await feed.changed(until)
+    const until = AbortSignal.any([signal, edge.leaving, AbortSignal.timeout(waitMs)])
+    while (!until.aborted && feed.last.index <= place.index) await feed.changed(until)
   } finally {
     edge.polls--
   }
