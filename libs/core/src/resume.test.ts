@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { advance, EMPTY_CHECKPOINT } from './cursor.ts'
-import { Emission, type Emitted } from './emission.ts'
+import { digest, Emission, type Emitted } from './emission.ts'
 import { GAP } from './event.ts'
 import { FRESH_CURSOR, type JobCursor } from './records.ts'
 import { Resume, type Step } from './resume.ts'
@@ -238,6 +238,7 @@ describe('the id in force', () => {
 
   test('is that of the new emission after a divergence', () => {
     expect(connect(after('1:a b 2:c'), 'auto', '1:a x').cursor).toMatchObject({ upstreamId: '1', upstreamOffset: 1 })
+    expect(connect(after('1:a b 2:c'), 'auto', '1:a b x').cursor).toMatchObject({ upstreamId: '1', upstreamOffset: 2 })
     expect(connect(after('1:a b c'), 'auto', 'b x').cursor).toMatchObject({ upstreamId: '1', upstreamOffset: 2 })
     expect(connect(after('a b'), 'auto', 'a x').cursor).toMatchObject({ upstreamId: null, upstreamOffset: null })
   })
@@ -288,6 +289,24 @@ describe('when the log no longer has the first events', () => {
     expect(connect(trimmed(text), 'auto', 'b c d e f g').said).toEqual(['g'])
     expect(connect(trimmed(text), 'last-event-id', 'b c d e f g').said).toEqual(['g'])
     expect(connect(trimmed(text), 'auto', '2:g').said).toEqual(['2:g'])
+    expect(connect(trimmed(text), 'auto', 'b 2:g').said).toEqual([DIVERGED, '2:g'])
+  })
+
+  test('a replay from the start outweighs a short slice that looks the same, but not a long one', () => {
+    const text = 'a b c d e f g h i a'
+    expect(connect(trimmed(text), 'auto', `${text} k`).said).toEqual(['k'])
+    const again = 'x a b c d e f g a b c'
+    const { cursor } = after(again)
+    const kept = words(again).map((data, at) => {
+      return { type: 'message', name: null, data, upstreamId: null, upstreamOffset: null, ordinal: at + 1 }
+    })
+    const stand = { cursor, emission: Emission.of(kept.slice(-3), { ...cursor, head: digest(event('a')) }, 1000) }
+    expect(connect(stand, 'auto', 'a b c k').said).toEqual(['k'])
+  })
+
+  test('an un-ided event like the first one is news where the id was sent', () => {
+    expect(connect(trimmed('x 1:a 2:b 3:c 4:d'), 'auto', 'x 5:e').said).toEqual(['x', '5:e'])
+    expect(connect(trimmed('x 1:a 2:b 3:c 4:d'), 'auto', 'x y').said).toEqual(['x', 'y'])
   })
 
   test('with nothing left of it at all', () => {

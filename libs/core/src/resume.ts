@@ -20,6 +20,7 @@ type Held<E> = { readonly event: E } | { readonly moved: string } | { readonly t
 /** What may be held back while it is open whether it is new. Beyond, the longest replay still possible is believed. */
 const HELD_EVENTS = 4096
 const HELD_CHARACTERS = 4 * 2 ** 20
+/** This many events in a row that fit a replay are no coincidence. */
 const WITNESSES = 3
 
 /**
@@ -170,9 +171,7 @@ export class Resume<E extends Emitted = Emitted> {
 
   /** Does this event, the next one, fit a replay that began at `start`? */
   #fits(start: number, event: E, value: number): boolean {
-    const ordinal = start + this.#count
-    if (ordinal > this.#emission.last) return false
-    const known = this.#emission.digestAt(ordinal)
+    const known = this.#emission.digestAt(start + this.#count)
     return known === null ? !this.#honoured || event.id === null : known === value
   }
 
@@ -255,7 +254,6 @@ export class Resume<E extends Emitted = Emitted> {
     this.#heldCharacters += 'event' in one ? one.event.data.length : 0
     if (this.#held.length <= HELD_EVENTS && this.#heldCharacters <= HELD_CHARACTERS) return
     this.#clearHeld()
-    this.#possible.length = Math.min(1, this.#possible.length)
     this.#complete = false
     this.#honoured = false
   }
