@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { cancelAgent } from './cancel-agent.ts'
-import { says, silent, testAgent, testSpec, testUpstream } from './test-agent.ts'
+import { closeAll, says, silent, testAgent, testSpec, testUpstream } from './test-agent.ts'
+
+afterEach(closeAll)
 
 const secrets = new Map([['KEY', 's3cret']])
 const never = new AbortController().signal

@@ -1,12 +1,18 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { onTestFinished } from 'vitest'
 import type { JobEvent } from '@baton/core/event'
 import { FRESH_CURSOR } from '@baton/core/records'
 import type { JobSpec } from '@baton/core/run'
 import { createLog } from '@baton/service/log'
 import { tailJob, type JobOutcome, type TailDeps } from './tail-job.ts'
 import { createUpstream, type Upstream } from './upstream.ts'
+
+const closers: (() => unknown)[] = []
+
+/** Closes what the last test opened; for `afterEach`. */
+export async function closeAll(): Promise<void> {
+  await Promise.all(closers.splice(0).map((close) => close()))
+}
 
 /** What one request gets. */
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void
@@ -33,7 +39,7 @@ export async function testAgent(...answers: readonly Answer[]): Promise<TestAgen
     socket.on('close', () => sockets.delete(socket))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
+  closers.push(() => {
     server.close()
     server.closeAllConnections()
   })
@@ -75,7 +81,7 @@ export function testUpstream(options: Partial<Upstream> & { allow?: readonly str
     random: () => 0,
     ...rest,
   }
-  onTestFinished(async () => upstream.agent.destroy())
+  closers.push(async () => upstream.agent.destroy())
   return upstream
 }
 
@@ -104,7 +110,7 @@ export const silent = createLog('test', 'silent')
 /** Tails an agent into an array. */
 export function testTail(spec: JobSpec, over: Partial<TailDeps> = {}): TestTail {
   const stop = new AbortController()
-  onTestFinished(() => stop.abort(new Error('the test is over')))
+  closers.push(() => stop.abort(new Error('the test is over')))
   const [stored, states, failures]: [JobEvent[], string[], number[]] = [[], [], []]
   const deps: TailDeps = {
     spec,
