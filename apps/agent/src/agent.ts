@@ -132,8 +132,8 @@ function refuse(job: Job, response: ServerResponse, answer: string): void {
 }
 
 function cut(job: Job, response: ServerResponse): void {
-  const open = job.cuts.size
-  for (const one of job.cuts) one()
+  const open = job.streams.size
+  for (const stream of job.streams) stream.cut()
   sayJson(response, 200, { cut: open })
 }
 

@@ -12,6 +12,13 @@ export type Connection = {
   last: number
 }
 
+export type OpenStream = {
+  /** Closes it in the middle of an event. */
+  readonly cut: () => void
+  /** Has it look at the job again. */
+  readonly wake: () => void
+}
+
 /** Older ones are forgotten: a job that is cut again and again must not fill the memory. */
 const MAX_CONNECTIONS = 20_000
 
@@ -24,8 +31,7 @@ export class Job {
   readonly options: JobOptions
   readonly madeAtMs = Date.now()
   readonly connections: Connection[] = []
-  /** Closes a stream in the middle of an event. One for each open connection. */
-  readonly cuts = new Set<() => void>()
+  readonly streams = new Set<OpenStream>()
   cancels = 0
   requests = 0
   #opened = 0
@@ -57,6 +63,7 @@ export class Job {
   cancel(): void {
     this.cancels++
     this.#cancelledAt ??= this.emitted
+    for (const stream of this.streams) stream.wake()
   }
 
   open(lastEventId: string | null, first: number): Connection {

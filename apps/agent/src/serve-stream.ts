@@ -4,16 +4,16 @@ import type { Transform } from 'node:stream'
 import { pipeline, type Writable } from 'node:stream'
 import { constants, createBrotliCompress, createDeflate, createGzip } from 'node:zlib'
 import { pause } from '@baton/service/sleep'
-import { dueMs } from './emission.ts'
-import type { Connection, Job } from './job.ts'
+import { dueMs, lastEvent } from './emission.ts'
+import type { Connection, Job, OpenStream } from './job.ts'
 import type { JobOptions } from './job-options.ts'
 import type { SentLog } from './sent-log.ts'
 import { lineEnds, wireEvent, wireGarbage } from './wire.ts'
 
 /** Events encoded and written together when several are due. */
 const BATCH = 256
-/** A clock that was moved, or an emission that was cancelled, is noticed this fast. */
-const LONGEST_WAIT_MS = 200
+/** A wall clock that was moved is noticed this fast. */
+const LONGEST_WAIT_MS = 10_000
 
 const compressors: Readonly<Record<JobOptions['encoding'], (() => Transform) | null>> = {
   identity: null,
@@ -51,6 +51,7 @@ class JobStream {
   #next: number
   #quietSinceMs = Date.now()
   #cutting = false
+  #wake: () => void = () => undefined
   /** Of the event that was cut. */
   partialBytes = 0
 
@@ -67,42 +68,59 @@ class JobStream {
     response.on('close', () => {
       connection.closedAtMs = Date.now()
       this.#closed.abort(new Error('the connection is closed'))
+      this.#wake()
     })
   }
 
   async run(): Promise<void> {
-    const { options, cuts } = this.#job
+    const { options, streams } = this.#job
     const encoding = options.encoding === 'identity' ? {} : { 'content-encoding': options.encoding }
     this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache', ...encoding })
     this.#response.flushHeaders()
     this.#response.socket?.setNoDelay(true)
-    const cut = () => {
-      this.#cutting = true
-      this.#cut()
+    const open: OpenStream = {
+      cut: () => {
+        this.#cutting = true
+        this.#cut()
+        this.#wake()
+      },
+      wake: () => this.#wake(),
     }
-    cuts.add(cut)
+    streams.add(open)
     try {
       if (options.retry !== '') await this.#write(Buffer.from(`retry: ${options.retry}${this.#end}`))
       while (!this.#closed.signal.aborted && !this.#cutting) {
         if (await this.#sendDue()) continue
-        if (this.#job.over && this.#next > this.#job.emitted) {
+        if (this.#finished) {
           await new Promise<void>((resolve) => this.#out.end(resolve))
           return
         }
         await this.#sendKeepalive()
-        await pause(this.#waitMs(), this.#closed.signal)
+        await this.#wait()
       }
     } finally {
-      cuts.delete(cut)
+      streams.delete(open)
     }
   }
 
-  /** Until the next event or sign of life is due. */
-  #waitMs(): number {
+  get #finished(): boolean {
+    return this.#job.over && this.#next > this.#job.emitted
+  }
+
+  /** Until the next event or sign of life is due, or something else happens. */
+  #wait(): Promise<void> {
     const { options, madeAtMs } = this.#job
     const keepaliveMs = Math.min(...[options.commentMs, options.pingMs].filter((ms) => ms > 0))
-    const nextAtMs = Math.min(madeAtMs + dueMs(options, this.#next), this.#quietSinceMs + keepaliveMs)
-    return Math.min(LONGEST_WAIT_MS, Math.max(1, nextAtMs - Date.now()))
+    const dueAtMs = this.#next > lastEvent(options) ? Infinity : madeAtMs + dueMs(options, this.#next)
+    const waitMs = Math.min(dueAtMs, this.#quietSinceMs + keepaliveMs) - Date.now()
+    return new Promise((resolve) => {
+      if (this.#closed.signal.aborted || this.#cutting || this.#finished) return resolve()
+      const timer = setTimeout(resolve, Math.min(LONGEST_WAIT_MS, Math.max(1, waitMs)))
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
   }
 
   get #end(): string {
