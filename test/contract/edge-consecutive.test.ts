@@ -1,0 +1,79 @@
+import { expect, test } from 'vitest'
+import { LocalEdge } from '../kit/local-edge.ts'
+import { LogServer } from '../kit/log-server.ts'
+import { indexOf, SseClient, type Received } from '../kit/sse-client.ts'
+import { runEvent, writeEvents } from '../kit/write-events.ts'
+
+/** Repeatable: the same schedule of arrivals and departures every time, as far as the machine allows. */
+function random(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+/** One connection's frames: strictly consecutive, every jump announced by a reset that counts it. */
+function checkConnection(frames: readonly Received[], cameWith: string | null): void {
+  const [first] = frames
+  expect(['stream.open', 'stream.reset']).toContain(first?.event)
+  let at = cameWith === null ? null : Number(cameWith.split('-')[1])
+  for (const frame of frames) {
+    const index = indexOf(frame)
+    if (frame.event === 'stream.open') {
+      if (at !== null) expect(index).toBe(at)
+      at = index
+    } else if (frame.event === 'stream.reset') {
+      const { missed, reason, resumesAt } = JSON.parse(frame.data ?? '') as Record<string, unknown>
+      expect(reason).toBe('trimmed')
+      expect(resumesAt).toBe(frame.id)
+      if (at !== null) expect(missed).toBe(index - at)
+      at = index
+    } else if (frame.data !== null) {
+      expect(index).toBe((at ?? 0) + 1)
+      at = index
+    }
+  }
+}
+
+test('clients that come, go and come back to a fast run that forgets quickly see no hole that is not told', async () => {
+  await using log = await LogServer.start({ runEvents: 150 })
+  // Rings of the smallest kind, so that many are behind them, and feeds that hardly outlive their clients.
+  await using edge = await LocalEdge.start(log.server.url, { ringsBytes: 1, lingerMs: 50, checkMs: 200 })
+  let index = 0
+  const writing = { goesOn: true }
+  const writer = (async () => {
+    while (writing.goesOn) {
+      const burst = Array.from({ length: 40 }, () =>
+        runEvent(++index, { data: 'x'.repeat(index % 3 === 0 ? 4000 : 50) }),
+      )
+      await writeEvents(log.nats, 'fast', burst)
+    }
+  })()
+
+  const tally = { open: 0, reset: 0 }
+  const come = async (seed: number): Promise<void> => {
+    const next = random(seed)
+    let lastEventId: string | null = null
+    for (let visit = 0; visit < 25; visit++) {
+      const stays = 1 + Math.floor(next() * 300)
+      const client: SseClient = new SseClient({
+        urls: [`${edge.url}/runs/fast/events`],
+        reconnects: false,
+        ...(lastEventId === null ? {} : { lastEventId }),
+      })
+      await client.until(`${stays} frames`, () => client.frames.length >= stays, 20_000)
+      await client.close()
+      checkConnection(client.frames, lastEventId)
+      tally[client.frames[0]?.event === 'stream.open' ? 'open' : 'reset']++
+      // Some come anew, the others with what they have; some dawdle, and find it trimmed.
+      lastEventId = next() < 0.3 ? null : client.lastEventId
+      if (next() < 0.3) await new Promise((resolve) => setTimeout(resolve, next() * 200))
+    }
+  }
+  await Promise.all(Array.from({ length: 16 }, (_, seed) => come(seed + 1)))
+  writing.goesOn = false
+  await writer
+  expect(tally.open).toBeGreaterThan(50)
+  expect(tally.reset).toBeGreaterThan(5)
+}, 120_000)
