@@ -19,6 +19,8 @@ const DOUBT_MS = 30_000
 /** Digests kept of a job's events, to compare a replay with: as many as the log keeps of a run by default. */
 const KNOWN_EVENTS = 10_000
 const READ_AGAIN_MS = 250
+/** How long a replica may be behind before what it says is taken for all there is. */
+const STALE_MS = 5000
 
 const clampWait = (ms: number): number => Math.min(MOST_WAIT_MS, Math.max(LEAST_WAIT_MS, ms))
 
@@ -94,16 +96,20 @@ export class JobTail {
     const { spec, readKept } = this.#deps
     const { ordinal, head, upstreamOffset } = this.#cursor
     const trusted = spec.resume === 'none' || (spec.resume === 'last-event-id' && sent && upstreamOffset === 0)
+    if (trusted) this.#emission = new Emission(KNOWN_EVENTS, ordinal, head)
+    const patientUntilMs = performance.now() + STALE_MS
     while (this.#emission === null) {
-      if (trusted) this.#emission = new Emission(KNOWN_EVENTS, ordinal, head)
-      else {
-        try {
-          this.#emission = Emission.of(await readKept(signal), { ordinal, head: head ?? null }, KNOWN_EVENTS)
-        } catch (error) {
-          // NATS is away, not the agent: the stream waits unread until the log can be read.
-          if (!(error instanceof BatonError) || !codes[error.code].retry) throw error
-          await sleep(READ_AGAIN_MS, signal)
-        }
+      try {
+        const kept = await readKept(signal)
+        const emission = Emission.of(kept, { ordinal, head: head ?? null }, KNOWN_EVENTS)
+        // A log that ends before the cursor was read from a replica that is behind.
+        const stale = kept.length > 0 && emission.first > ordinal
+        if (!stale || performance.now() > patientUntilMs) this.#emission = emission
+        else await sleep(READ_AGAIN_MS, signal)
+      } catch (error) {
+        // NATS is away, not the agent: the stream waits unread until the log can be read.
+        if (!(error instanceof BatonError) || !codes[error.code].retry) throw error
+        await sleep(READ_AGAIN_MS, signal)
       }
     }
     return this.#emission

@@ -168,6 +168,16 @@ describe('a new owner', () => {
     expect(agent.requests).toHaveLength(1)
   })
 
+  test('reads again what a replica that is behind did not have', async () => {
+    const agent = await testAgent(streams(`data: a\n\nevent: output\ndata: b\n\n${DONE}`))
+    let reads = 0
+    const readKept = async () => kept.slice(0, ++reads)
+    const tail = testTail(testSpec(agent.url), { cursor, readKept })
+    await tail.outcome
+    expect(datas(tail.stored)).toEqual(['{}'])
+    expect(reads).toBe(2)
+  })
+
   test('gives the run up when the log is not its own any more', async () => {
     const agent = await testAgent(streams(DONE))
     const lost = new BatonError('lost', 'a newer owner')
