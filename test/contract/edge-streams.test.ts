@@ -87,6 +87,14 @@ describe('an answer that is no stream', () => {
     expect(await ask('/runs?label=none')).toMatchObject({ status: 400 })
   })
 
+  test('is a problem also for a request that makes no URL', async () => {
+    using wire = new Wire(edge, 'GET /runs/r1 HTTP/1.1\r\nHost: not a host\r\nConnection: close\r\n\r\n')
+    await eventually('it is answered', () => wire.ended)
+    expect(wire.text).toMatch(/^HTTP\/1\.1 400 /)
+    expect(wire.text).toContain('application/problem+json')
+    expect((await fetch(`${edge.url}/runs/%zz/events`)).status).toBe(404)
+  })
+
   test('HEAD has the headers of a stream and leaves nothing behind', async () => {
     await writeRange(log.nats, 'head', 1, 1)
     for (let round = 0; round < 50; round++) {

@@ -140,7 +140,8 @@ export class Edge {
 
   close(): void {
     clearInterval(this.#ticker)
-    for (const client of this.clients) client.close('drain')
+    // Those that were on their way when the goodbyes began.
+    for (const client of this.clients) client.bye('drain', this.retryMs())
     this.#store?.feeds.close()
   }
 

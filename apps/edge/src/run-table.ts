@@ -25,7 +25,8 @@ export class RunTable {
     this.#status = watch(BUCKET.status)
     this.#claims = watch(BUCKET.claims)
     this.#log = log
-    const sweeper = setInterval(() => void this.#sweep(), SWEEP_MS)
+    // A sweep that failed has been logged; the next one makes up for it.
+    const sweeper = setInterval(() => void this.#sweep().catch(() => undefined), SWEEP_MS)
     signal.addEventListener('abort', () => clearInterval(sweeper), { once: true })
   }
 

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { createApp } from './app.ts'
 import type { Edge } from './edge.ts'
+import { Problem, problemResponse } from './problem.ts'
 
 /** Requests that may wait on one connection behind a stream, which may never end. */
 const MAX_PIPELINED = 16
@@ -15,7 +16,12 @@ const KEEP_ALIVE_MS = 75_000
 /** The HTTP server of an edge, listening. Port 0 takes a free one. */
 export async function listen(edge: Edge, host: string, port: number): Promise<{ server: Server; port: number }> {
   // Its own Request and Response would send a second head for what a stream has answered itself.
-  const handle = getRequestListener(createApp(edge).fetch, { overrideGlobalObjects: false })
+  const handle = getRequestListener(createApp(edge).fetch, {
+    overrideGlobalObjects: false,
+    // The app answers for its own failures; what comes here is a request whose target or host makes no URL.
+    errorHandler: () =>
+      problemResponse(new Problem(400, 'invalid', 'the request target or the Host header is malformed')),
+  })
   const requests = new WeakMap<Socket, number>()
   const server = createServer(
     // `drain` comes only from a socket that was full to this mark: it must not lie above what one client may hold.
