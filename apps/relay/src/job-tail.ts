@@ -3,7 +3,7 @@ import { Emission } from '@baton/core/emission'
 import { codes, BatonError } from '@baton/core/errors'
 import { eventType, GAP, terminal, type Gap, type GapReason } from '@baton/core/event'
 import type { JobCursor } from '@baton/core/records'
-import type { Place, Step } from '@baton/core/resume'
+import { counts, type Place, type Step } from '@baton/core/resume'
 import { sleep } from '@baton/service/sleep'
 import { connectUpstream, isSendable, type Answer } from './connect-upstream.ts'
 import { fitsHeader, readStream, type ReadEnd } from './read-stream.ts'
@@ -71,16 +71,16 @@ export class JobTail {
       const { spec, upstream } = this.#deps
       const { upstreamId } = this.#cursor
       const lastEventId = upstreamId !== null && isSendable(upstreamId) ? upstreamId : null
-      const emission = this.#known(lastEventId !== null, attempt.signal)
-      // Read while the connection is made; what is wrong with it shows when it is awaited.
-      emission.catch(() => undefined)
+      const known = once(() => this.#known(lastEventId !== null, attempt.signal))
+      // Read while the connection is made, where it will be needed; what is wrong with it shows when it is awaited.
+      if (lastEventId === null || !counts(lastEventId)) known().catch(() => undefined)
       const answer = await connectUpstream({ spec, upstream, lastEventId }, attempt.signal)
       if (answer.kind !== 'stream') return this.#unconnected(answer)
       this.#connected()
       const { deps, cursor, silence } = { deps: this.#deps, cursor: this.#cursor, silence: this.#silence }
       const store = (step: Step) => this.#store(step)
       const input = { body: answer.body, mode: spec.resume, sent: lastEventId !== null, cursor, silence }
-      return this.#disconnected(await readStream({ ...input, emission: await emission, deps, store }, attempt))
+      return this.#disconnected(await readStream({ ...input, emission: this.#emission, known, deps, store }, attempt))
     } catch (error) {
       if (signal.aborted) throw signal.reason
       throw error
@@ -193,6 +193,11 @@ export class JobTail {
     const data = JSON.stringify(gap)
     await store({ job: spec.job, type: GAP, name: GAP, data, time: new Date().toISOString(), ...place(at) })
   }
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let begun: Promise<T> | null = null
+  return () => (begun ??= work())
 }
 
 const place = ({ ordinal, upstreamId, upstreamOffset }: Place): Place => ({ ordinal, upstreamId, upstreamOffset })

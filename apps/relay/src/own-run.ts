@@ -1,6 +1,6 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import { advance } from '@baton/core/cursor'
-import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, type RunEvent } from '@baton/core/event'
+import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, GAP, type RunEvent } from '@baton/core/event'
 import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@baton/core/records'
 import type { JobSpec, RunSpec } from '@baton/core/run'
 import type { Log } from '@baton/service/log'
@@ -83,6 +83,7 @@ class RunOwner {
   readonly #failures = new Map<string, number>()
   #cursors: Checkpoint = { index: 0, sequence: 0, jobs: {} }
   #checkpointIndex = 0
+  #checkpointing = false
   #uncoveredSinceMs: number | null = null
   #appender!: Appender
 
@@ -243,20 +244,30 @@ class RunOwner {
     metrics.stored.inc(events.length)
     metrics.appendSeconds.observe(tookMs / 1000)
     for (const event of events) {
-      if (event.type === 'stream.gap') metrics.gaps.inc()
+      if (event.type === GAP) metrics.gaps.inc()
       if (event.job !== null && this.#progressTypes.has(event.type)) this.#heartbeats.beat('progress', event.job)
-      // The exact sequence is known of the last one only; an earlier one errs on the side of reading more.
+      // The exact sequence is known of the last one only; it is the one the fold ends with.
       this.#cursors = advance(this.#cursors, { ...event, sequence }, this.#terminalTypes)
     }
     this.#uncoveredSinceMs ??= performance.now()
-    if (this.#cursors.index - this.#checkpointIndex >= CHECKPOINT_EVENTS) this.#checkpoint()
+    const due = this.#cursors.index - this.#checkpointIndex >= CHECKPOINT_EVENTS
+    // The first event of a job is what tells a replay from news once the log has trimmed it: noted while it is there.
+    if (due || events.some(({ ordinal, type }) => ordinal === 1 && type !== GAP)) this.#checkpoint()
   }
 
   #checkpoint(): void {
-    const checkpoint = this.#cursors
-    this.#checkpointIndex = checkpoint.index
-    this.#uncoveredSinceMs = null
-    this.#appender.between((fence) => writeCheckpoint(this.#deps.nats, fence, checkpoint))
+    if (this.#checkpointing) return
+    this.#checkpointing = true
+    this.#appender.between(async (fence) => {
+      const checkpoint = this.#cursors
+      try {
+        await writeCheckpoint(this.#deps.nats, fence, checkpoint)
+        this.#checkpointIndex = checkpoint.index
+        this.#uncoveredSinceMs = null
+      } finally {
+        this.#checkpointing = false
+      }
+    })
   }
 
   /** Events that no checkpoint covers must not age out before one does, or the index would be forgotten with them. */

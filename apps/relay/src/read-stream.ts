@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
-import type { Emission, Emitted } from '@baton/core/emission'
+import { Emission, type Emitted } from '@baton/core/emission'
 import { agentName, isKeepalive } from '@baton/core/event'
 import type { JobCursor } from '@baton/core/records'
-import { Resume, type Step } from '@baton/core/resume'
+import { follows, Resume, type Step } from '@baton/core/resume'
 import type { JobSpec } from '@baton/core/run'
 import { pause } from '@baton/service/sleep'
 import { createSseParser, type SseItem } from '@baton/sse/parse'
@@ -20,7 +20,9 @@ type Input = {
   readonly cursor: JobCursor
   /** Last-Event-ID was sent. */
   readonly sent: boolean
-  readonly emission: Emission
+  /** What the log knows of the emission, where it has been read; else it is read when something must be compared. */
+  readonly emission: Emission | null
+  readonly known: () => Promise<Emission>
   readonly silence: SilenceClock
   readonly deps: Pick<TailDeps, 'onAlive' | 'upstream'>
   /** Stores what was decided; tells the outcome when that ends the job. */
@@ -57,14 +59,14 @@ const keptId = (id: string | null): string | null => (id !== null && fitsHeader(
 
 class StreamReader {
   readonly #input: Input
-  readonly #resume: Resume
+  /** Null until the first thing that moves the job has come. */
+  #resume: Resume | null = null
   #fruitful = false
   #retryMs: number | null = null
   #outcome: JobOutcome | null = null
 
   constructor(input: Input) {
     this.#input = input
-    this.#resume = new Resume(input)
   }
 
   async read(attempt: AbortController): Promise<ReadEnd> {
@@ -74,7 +76,7 @@ class StreamReader {
     const chunks = untilCut(body, cut)
     const watch = watchSilence(silence, attempt)
     try {
-      await this.#store(this.#resume.open())
+      if (this.#input.mode === 'none') await this.#store((await this.#begin(null)).open())
       while (this.#outcome === null) {
         const { value, done } = await this.#next(chunks, attempt.signal)
         if (done === true) break
@@ -92,7 +94,7 @@ class StreamReader {
     }
     const { aborted, reason } = attempt.signal
     return {
-      cursor: this.#resume.cursor,
+      cursor: this.#resume?.cursor ?? this.#input.cursor,
       fruitful: this.#fruitful,
       retryMs: this.#retryMs,
       outcome: this.#outcome,
@@ -106,24 +108,39 @@ class StreamReader {
     signal: AbortSignal,
   ): Promise<IteratorResult<Uint8Array, void>> {
     const next = chunks.next()
-    if (!this.#resume.decided) {
+    const resume = this.#resume
+    if (resume?.decided === false) {
       const came = new AbortController()
       const arrived = next.then(() => came.abort())
       await Promise.race([arrived, pause(SETTLE_MS, AbortSignal.any([came.signal, signal]))])
-      if (!came.signal.aborted) await this.#store(this.#resume.settle())
+      if (!came.signal.aborted) await this.#store(resume.settle())
     }
     return await next
   }
 
+  /** The first event, or id, of the connection says whether what is stored has to be known. */
+  async #begin(id: string | null): Promise<Resume> {
+    if (this.#resume !== null) return this.#resume
+    const { cursor, sent, mode, known } = this.#input
+    const { ordinal, head, upstreamId, upstreamOffset } = cursor
+    const goesOn = sent && mode === 'auto' && upstreamOffset === 0 && id !== null && follows(upstreamId ?? '', id)
+    const unread = goesOn ? new Emission(1, ordinal, head) : null
+    const emission = this.#input.emission ?? unread ?? (await known())
+    this.#resume = new Resume({ ...this.#input, emission })
+    return this.#resume
+  }
+
   async #item(item: SseItem): Promise<void> {
-    const resume = this.#resume
     switch (item.kind) {
       case 'event': {
         const id = keptId(item.id)
         if (isKeepalive(item.name)) {
           this.#input.silence.keepalive(performance.now())
-          if (id !== null) resume.moved(id)
-        } else if (item.name !== null && !fitsHeader(item.name)) {
+          if (id !== null) (await this.#begin(id)).moved(id)
+          return
+        }
+        const resume = await this.#begin(id)
+        if (item.name !== null && !fitsHeader(item.name)) {
           // A shortened name would be another name: better a hole that says so.
           await this.#store(resume.tooLarge(id))
         } else {
@@ -133,10 +150,10 @@ class StreamReader {
         return
       }
       case 'too-large':
-        return await this.#store(resume.tooLarge(keptId(item.id)))
+        return await this.#store((await this.#begin(null)).tooLarge(keptId(item.id)))
       case 'id': {
         const id = keptId(item.id)
-        if (id !== null) resume.moved(id)
+        if (id !== null) (await this.#begin(id)).moved(id)
         return
       }
       case 'retry':

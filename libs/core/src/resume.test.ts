@@ -3,7 +3,7 @@ import { advance, EMPTY_CHECKPOINT } from './cursor.ts'
 import { digest, Emission, type Emitted } from './emission.ts'
 import { GAP } from './event.ts'
 import { FRESH_CURSOR, type JobCursor } from './records.ts'
-import { Resume, type Step } from './resume.ts'
+import { follows, Resume, type Step } from './resume.ts'
 import type { JobSpec } from './run.ts'
 
 type Mode = JobSpec['resume']
@@ -355,4 +355,24 @@ test('the cursor it keeps is the one a new owner folds from the log', () => {
     cursor = resume.cursor
   }
   expect(folded.jobs['main']).toEqual(cursor)
+})
+
+describe('follows', () => {
+  test.each([
+    ['5', '6', true],
+    ['9', '10', true],
+    ['run-1:41', 'run-1:42', true],
+    ['a99', 'a100', true],
+    ['5', '7', false],
+    ['5', '5', false],
+    ['6', '5', false],
+    ['a5', 'b6', false],
+    ['abc', 'abd', false],
+    ['', '1', false],
+    ['007', '008', true],
+    ['09', '10', false],
+    ['999999999999999', '1000000000000000', true],
+    ['9007199254740993', '9007199254740994', true],
+    ['1999999999999999', '2000000000000000', false],
+  ])('%s then %s: %s', (before, id, expected) => expect(follows(before, id)).toBe(expected))
 })

@@ -104,7 +104,7 @@ async function leaderLast(nats: Nats, subject: string): Promise<TailMessage | nu
   }
 }
 
-const PAGE_EVENTS = 500
+const PAGE_EVENTS = 1000
 const PAGE_BYTES = 4 * 2 ** 20
 
 /** The run's events from a stream sequence on, oldest first, page by page, up to what the answering server has. */
