@@ -181,7 +181,10 @@ export function testWithSystem(options: SystemOptions = {}) {
         await use(whole)
       },
       run: async ({ task }, use) => {
-        const words = task.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replace(/^-/, '')
+        const words = task.name
+          .toLowerCase()
+          .replaceAll(/[^a-z0-9]+/g, '-')
+          .replace(/^-/, '')
         await use(`${words.slice(0, 40)}-${++runs}`)
       },
     })
