@@ -7,7 +7,7 @@ import type { NatsServer } from '../kit/nats-server.ts'
 export type Row = { readonly what: string; readonly figures: Readonly<Record<string, number | string>> }
 
 /** The value below which this share of the samples lies; of few samples, the next one up. */
-export function percentile(samples: readonly number[], share: number): number {
+function percentile(samples: readonly number[], share: number): number {
   const sorted = samples.toSorted((one, other) => one - other)
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
 }

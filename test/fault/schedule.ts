@@ -19,7 +19,7 @@ export type Scale = {
 }
 
 /** Numbers in [0, 1) that depend on the seed alone (mulberry32). */
-export function randomFrom(seed: number): () => number {
+function randomFrom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0
