@@ -278,9 +278,12 @@ test('the description has every route and the schemas that check them', async ()
   expect(JSON.stringify(body)).toContain('"additionalProperties":false')
 })
 
-test('the figures are there', async () => {
+test('the figures are there, and count what was written', async () => {
+  await writeEvents(log.nats, 'counted', [runEvent(1), endEvent(2)])
+  await (await fetch(`${edge.url}/runs/counted/events`)).text()
   const text = await (await fetch(`${edge.url}/metrics`)).text()
   for (const name of ['baton_edge_clients', 'baton_edge_opens_total', 'baton_edge_flush_seconds_bucket']) {
     expect(text).toContain(name)
   }
+  expect(Number(/^baton_edge_events_total (\d+)$/m.exec(text)?.[1])).toBeGreaterThanOrEqual(2)
 })
