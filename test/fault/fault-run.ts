@@ -42,7 +42,12 @@ const SETTLE_MS = 60_000
 export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult> {
   const { seed, lengthMs, relays, edges, source } = options
   const faults = schedule(seed, { lengthMs, relays, edges, jobs: options.runs.length })
-  await using system = await System.start({ relays, edges, ...(source === undefined ? {} : { source }) })
+  await using system = await System.start({
+    relays,
+    edges,
+    proxied: 'relays',
+    ...(source === undefined ? {} : { source }),
+  })
   await using recorder = await LogRecorder.start(system.nats.url)
   const tailed = await begin(system, options)
   const hurt = new Hurt(system, tailed)
@@ -52,7 +57,7 @@ export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult
     hurt.inflict(fault)
   }
   await delay(Math.max(0, startedAtMs + lengthMs - performance.now()))
-  await hurt.healed()
+  const dead = await hurt.healed()
   const stuck = await settle(tailed)
   const logs = await recorder.finish()
   const histories = await Promise.all(
@@ -64,7 +69,7 @@ export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult
   await Promise.all(tailed.flatMap(({ clients }) => clients.map((client) => client.close())))
   const allowances: Allowances = { overlapMs: OVERLAP_MS, nowMs: Date.now(), frozen: hurt.frozen, ownersKnown: false }
   const violations = histories.flatMap((history) => check(history, allowances))
-  return { faults, violations: [...stuck, ...violations], histories, outputs: outputsOf(system) }
+  return { faults, violations: [...dead, ...stuck, ...violations], histories, outputs: outputsOf(system) }
 }
 
 /** Registers the runs, each with a client that reads at once and one that is slow, at different edges. */
@@ -112,6 +117,7 @@ const outputsOf = (system: System): Map<string, string> =>
 
 /** Inflicts faults and mends them; what was asked of a process goes one after another. */
 class Hurt {
+  /** When a relay was paused. */
   readonly frozen: Span[] = []
   readonly #system: System
   readonly #tailed: readonly Tailed[]
@@ -132,6 +138,12 @@ class Hurt {
           await delay(fault.downMs)
           await this.#system.nats.start()
         })
+      case 'cut-off':
+      case 'hold': {
+        const relay = this.#system.relays[fault.number]
+        if (relay !== undefined) this.#inTurn(`${relay.name} and NATS`, () => this.#part(relay, fault))
+        return
+      }
       case 'kill':
       case 'terminate':
       case 'pause': {
@@ -148,7 +160,20 @@ class Hurt {
     app.child.pause()
     await delay(forMs)
     app.child.resume()
-    this.frozen.push({ fromMs, toMs: Date.now() })
+    if (this.#system.relays.includes(app)) this.frozen.push({ fromMs, toMs: Date.now() })
+  }
+
+  async #part(relay: App, { kind, forMs }: { kind: 'cut-off' | 'hold'; forMs: number }): Promise<void> {
+    const proxy = this.#system.proxyOf(relay)
+    if (kind === 'hold') {
+      const held = proxy.holdUp()
+      await delay(forMs)
+      return held.flow()
+    }
+    proxy.refuses = true
+    proxy.cut()
+    await delay(forMs)
+    proxy.refuses = false
   }
 
   #inTurn(name: string, work: () => Promise<unknown>): void {
@@ -159,10 +184,16 @@ class Hurt {
     )
   }
 
-  /** All faults are mended, everything is up. */
-  async healed(): Promise<void> {
-    await Promise.all(this.#turns.values())
-    await this.#system.heal()
+  /** All faults are mended, everything is up; what does not come up is a broken promise to every run. */
+  async healed(): Promise<Violation[]> {
+    try {
+      await Promise.all(this.#turns.values())
+      await this.#system.heal()
+      return []
+    } catch (error) {
+      const { message, cause } = error as Error
+      return [{ invariant: 'I2', run: 'all', what: `${message}: ${String(cause)}` }]
+    }
   }
 }
 

@@ -21,6 +21,8 @@ test('every kind of fault happens, in order of time, within the length', () => {
         'pause edge',
         'terminate relay',
         'terminate edge',
+        'cut-off',
+        'hold',
         'kill-nats',
         'cut-agent',
       ]),

@@ -7,6 +7,8 @@ export type Fault = { readonly atMs: number } & (
       readonly downMs: number
     }
   | { readonly kind: 'pause'; readonly role: 'relay' | 'edge'; readonly number: number; readonly forMs: number }
+  /** A relay and NATS: the connection is reset and none is let through, or bytes of the relay are held and come late. */
+  | { readonly kind: 'cut-off' | 'hold'; readonly number: number; readonly forMs: number }
   | { readonly kind: 'kill-nats'; readonly downMs: number }
   | { readonly kind: 'cut-agent'; readonly job: number }
 )
@@ -47,6 +49,8 @@ export function schedule(seed: number, scale: Scale): Fault[] {
     one('pause', 'edge'),
     one('terminate', 'relay'),
     one('terminate', 'edge'),
+    parted('cut-off'),
+    parted('hold'),
     nats,
     nats,
     cut,
@@ -69,6 +73,9 @@ export function schedule(seed: number, scale: Scale): Fault[] {
         ? { kind, role, number, forMs: between(200, 5000) }
         : { kind, role, number, downMs: between(100, 3000) }
     }
+  }
+  function parted(kind: 'cut-off' | 'hold') {
+    return () => ({ kind, number: pick(scale.relays), forMs: between(100, 3000) })
   }
   function nats() {
     return { kind: 'kill-nats', downMs: between(50, 1500) }

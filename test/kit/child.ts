@@ -9,6 +9,8 @@ const living = new Set<ChildProcess>()
 process.on('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
+// Whoever stops a test or a fault run by a signal stops its children, too: a signal alone makes no `exit`.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
 
 /** Name and pid of every child that has not ended. */
 export const livingChildren = (): string[] => [...living].map((child) => `${child.spawnfile} (${child.pid})`)
