@@ -5,18 +5,18 @@ import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@
 import type { JobSpec, RunSpec } from '@baton/core/run'
 import type { Log } from '@baton/service/log'
 import { pause } from '@baton/service/sleep'
+import type { HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
+import { endEvent, readEnd, settleEnd, type End } from '@baton/store/end-run'
+import { readCursors } from '@baton/store/read-cursors'
 import { readEvents, writeCheckpoint } from '@baton/store/run-log'
+import { takeEpoch } from '@baton/store/take-epoch'
 import { Appender, type Budget } from './append.ts'
 import { cancelAgent } from './cancel-agent.ts'
-import type { HeldClaim } from './claims.ts'
-import { readEnd, settleEnd, type End } from './end-run.ts'
 import type { Metrics } from './metrics.ts'
-import { readCursors } from './read-cursors.ts'
 import { RunHeartbeats } from './run-heartbeats.ts'
 import { StatusWriter } from './run-status.ts'
 import { tailJob, type JobOutcome, type KeptEvent } from './tail-job.ts'
-import { takeEpoch } from './take-epoch.ts'
 import type { Upstream } from './upstream.ts'
 
 /** A new owner reads at most this many events after the checkpoint. */
@@ -343,11 +343,4 @@ function summary(outcomes: readonly JobOutcome[]): End {
   const of = (reason: JobOutcome['reason']) => outcomes.find((outcome) => outcome.reason === reason)
   const worst = of('failed') ?? of('cancelled')
   return worst === undefined ? { reason: 'completed', detail: null } : { reason: worst.reason, detail: worst.detail }
-}
-
-function endEvent({ reason, detail }: End) {
-  const data = JSON.stringify(detail === null ? { reason } : { reason, detail })
-  const time = new Date().toISOString()
-  const none = { job: null, upstreamId: null, upstreamOffset: null, ordinal: null }
-  return { ...none, type: END, name: END, time, data }
 }

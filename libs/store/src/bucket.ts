@@ -1,9 +1,9 @@
 import { headers } from '@nats-io/nats-core'
-import { DeliverPolicy, type JsMsg, type StoredMsg } from '@nats-io/jetstream'
+import type { StoredMsg } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { setTimeout as delay } from 'node:timers/promises'
-import { BatonError } from '@baton/core/errors'
 import type { Nats } from './connect.ts'
+import { listLast } from './list-last.ts'
 import { bucketStream, keySubject, type Bucket } from './names.ts'
 import { fromNats } from './nats-errors.ts'
 import { publish } from './publish.ts'
@@ -82,58 +82,27 @@ async function put(nats: Nats, bucket: Bucket, key: string, value: string, write
   return sequence
 }
 
-/** How long a listing may stay without a message before it is begun anew. */
-const LIST_STALL_MS = 2000
-const LIST_ATTEMPTS = 3
+/** A key that is there, and when its value was stored, in unix ms by the clock of the bucket's leader. */
+export type Listed = {
+  readonly key: string
+  readonly value: string
+  readonly revision: number
+  readonly storedAtMs: number
+}
 
 /** Every key with a value, through a consumer made for this one reading. Throws `unavailable`. */
-export async function listKeys(nats: Nats, bucket: Bucket, signal: AbortSignal): Promise<Entry[]> {
-  for (let attempt = 1; ; attempt++) {
-    signal.throwIfAborted()
-    try {
-      return await listOnce(nats, bucket)
-    } catch (error) {
-      const known = fromNats(error, `list ${bucket}`)
-      if (known.code === 'not_found' || attempt >= LIST_ATTEMPTS) throw known
-    }
-  }
-}
-
-async function listOnce(nats: Nats, bucket: Bucket): Promise<Entry[]> {
+export async function listKeys(nats: Nats, bucket: Bucket, signal: AbortSignal): Promise<Listed[]> {
   const prefix = keySubject(bucket, '').length
-  const consumer = await nats.js.consumers.get(bucketStream(bucket), { deliver_policy: DeliverPolicy.LastPerSubject })
-  const entries: Entry[] = []
-  try {
-    const { num_pending: pending } = await consumer.info(true)
-    if (pending === 0) return entries
-    const messages = await consumer.consume({ max_messages: 1000, expires: 2 * LIST_STALL_MS })
-    const stall = setInterval(() => void messages.close(), LIST_STALL_MS)
-    let whole = false
-    try {
-      for await (const message of messages) {
-        stall.refresh()
-        entries.push(fromMessage(prefix, message))
-        if (message.info.pending === 0) {
-          whole = true
-          break
-        }
-      }
-    } finally {
-      clearInterval(stall)
-      await messages.close()
-    }
-    if (!whole) throw new BatonError('unavailable', `listing ${bucket} stalled`)
-    return entries.filter((entry) => entry.value !== null)
-  } finally {
-    await consumer.delete().catch(() => undefined)
-  }
+  const messages = await listLast(nats, bucketStream(bucket), signal)
+  return messages
+    .filter(({ headers }) => !isGone(headers))
+    .map(({ subject, sequence, data, storedAtMs }) => ({
+      key: subject.slice(prefix),
+      value: utf8.decode(data),
+      revision: sequence,
+      storedAtMs,
+    }))
 }
-
-const fromMessage = (prefix: number, message: JsMsg): Entry => ({
-  key: message.subject.slice(prefix),
-  value: isGone(message.headers) ? null : utf8.decode(message.data),
-  revision: message.seq,
-})
 
 /**
  * Calls `onEntry` for every key and then for every change, until the signal aborts. A watch can be blind for 90 s

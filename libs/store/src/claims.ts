@@ -1,12 +1,12 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import type { Claim } from '@baton/core/records'
-import type { Log } from '@baton/service/log'
-import { pause } from '@baton/service/sleep'
-import { readKeyAtLeader } from '@baton/store/bucket'
-import { readClaim, releaseClaim, writeClaim } from '@baton/store/claim-store'
-import type { Nats } from '@baton/store/connect'
-import { BUCKET } from '@baton/store/names'
-import { sayReleased } from '@baton/store/peers'
+import { readKeyAtLeader } from './bucket.ts'
+import { readClaim, releaseClaim, writeClaim } from './claim-store.ts'
+import type { Nats } from './connect.ts'
+import type { Log } from './log.ts'
+import { BUCKET } from './names.ts'
+import { sayReleased } from './peers.ts'
+import { rest } from './rest.ts'
 
 /**
  * A claim this process holds. Lost is an abort: everything of that run stops at once and writes nothing more. The
@@ -98,7 +98,7 @@ export class Claims {
   /** The one renewal timer; ends when the signal aborts, after which the held claims run out or are released. */
   async keep(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await pause(this.#deps.renewMs, signal)
+      await rest(this.#deps.renewMs, signal).catch(() => undefined)
       if (!signal.aborted) for (const held of this.#held.values()) this.#tick(held)
     }
   }
@@ -133,7 +133,7 @@ export class Claims {
         return
       } catch (error) {
         if (isCode(error, 'in_flight') && attempt < 20) {
-          await pause(10 + 10 * attempt, held.over.signal)
+          await rest(10 + 10 * attempt, held.over.signal)
           continue
         }
         if (!isCode(error, 'conflict', 'unknown_outcome') || attempt >= 3) throw error

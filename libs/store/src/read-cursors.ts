@@ -1,8 +1,8 @@
 import { advance, EMPTY_CHECKPOINT } from '@baton/core/cursor'
 import type { Checkpoint } from '@baton/core/records'
-import { sleep } from '@baton/service/sleep'
-import type { Nats } from '@baton/store/connect'
-import { readEvents, type Tail } from '@baton/store/run-log'
+import type { Nats } from './connect.ts'
+import { rest } from './rest.ts'
+import { readEvents, type Tail } from './run-log.ts'
 
 /**
  * Where each job of a run stands, from the log alone: the checkpoint and the events after it, at most a thousand. With
@@ -27,6 +27,6 @@ export async function readCursors(
     }
     // A replica may be behind the tail that was read at the epoch.
     if (cursors.index >= last.index) return cursors
-    await sleep(50, signal)
+    await rest(50, signal)
   }
 }

@@ -1,10 +1,10 @@
 import { BatonError, isCode } from '@baton/core/errors'
-import type { EndReason, StoredEvent } from '@baton/core/event'
+import { END, readEnd as readEndData, type EndReason, type RunEvent, type StoredEvent } from '@baton/core/event'
 import type { Checkpoint, JobStatus } from '@baton/core/records'
-import { sleep } from '@baton/service/sleep'
-import type { Nats } from '@baton/store/connect'
-import { expireRegistration, writeStatus } from '@baton/store/registry'
-import { sealRecords, type Fence } from '@baton/store/run-log'
+import type { Nats } from './connect.ts'
+import { expireRegistration, writeStatus } from './registry.ts'
+import { rest } from './rest.ts'
+import { sealRecords, type Fence } from './run-log.ts'
 
 export type End = { readonly reason: EndReason; readonly detail: string | null }
 
@@ -20,12 +20,15 @@ export type EndDeps = {
 
 /** What a stored `stream.end` says. */
 export function readEnd(event: StoredEvent): End {
-  try {
-    const data = JSON.parse(event.data) as { reason?: EndReason; detail?: string }
-    return { reason: data.reason ?? 'completed', detail: data.detail ?? null }
-  } catch {
-    return { reason: 'completed', detail: null }
-  }
+  const { reason, detail = null } = readEndData(event.data)
+  return { reason, detail }
+}
+
+/** The last event of a run, as it is handed over for storing. */
+export function endEvent({ reason, detail }: End): Omit<RunEvent, 'index' | 'epoch'> {
+  const data = JSON.stringify(detail === null ? { reason } : { reason, detail })
+  const none = { job: null, upstreamId: null, upstreamOffset: null, ordinal: null }
+  return { ...none, type: END, name: END, time: new Date().toISOString(), data }
 }
 
 /**
@@ -53,7 +56,7 @@ async function persist(step: () => Promise<void>, signal: AbortSignal): Promise<
       if (!(error instanceof BatonError) || isCode(error, 'lost', 'denied', 'invalid')) throw error
       // The owner record was rolled up by an earlier attempt whose answer was lost: the seal is there.
       if (isCode(error, 'vanished', 'conflict')) return
-      await sleep(100, signal)
+      await rest(100, signal)
     }
   }
 }

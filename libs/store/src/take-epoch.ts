@@ -1,14 +1,14 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import type { OwnerRecord } from '@baton/core/records'
-import { sleep } from '@baton/service/sleep'
-import type { Nats } from '@baton/store/connect'
-import { assertOwner, readOwner, readTail, type Fence, type Tail } from '@baton/store/run-log'
 import type { HeldClaim } from './claims.ts'
+import type { Nats } from './connect.ts'
+import { rest } from './rest.ts'
+import { assertOwner, readOwner, readTail, type Fence, type Tail } from './run-log.ts'
 
 const RETRY_MS = 50
 
 /**
- * Makes this relay the one writer of a run: a new owner record by compare-and-set on the sequence of the last one, then
+ * Makes this process the one writer of a run: a new owner record by compare-and-set on the sequence of the last one, then
  * the tail as of that epoch. Called at a claim, and again whenever the outcome of an append is unknown: what was in
  * flight carries the old epoch and can no longer be stored late.
  *
@@ -42,7 +42,7 @@ export async function takeEpoch(
       } else if (!isCode(error, 'in_flight', 'unknown_outcome', 'unavailable', 'full')) {
         throw error
       }
-      await sleep(RETRY_MS, signal)
+      await rest(RETRY_MS, signal)
     }
   }
 }
@@ -54,7 +54,7 @@ async function tailOf(nats: Nats, fence: Fence, signal: AbortSignal): Promise<Ta
       return await readTail(nats, fence)
     } catch (error) {
       if (!isCode(error, 'unavailable')) throw error
-      await sleep(RETRY_MS, signal)
+      await rest(RETRY_MS, signal)
     }
   }
 }
@@ -67,7 +67,7 @@ async function renewed(claim: HeldClaim, signal: AbortSignal): Promise<void> {
       return await claim.renew()
     } catch (error) {
       if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight', 'conflict')) throw error
-      await sleep(RETRY_MS, signal)
+      await rest(RETRY_MS, signal)
     }
   }
 }
