@@ -8,6 +8,8 @@ import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
 
 const PAGE = 1000
+/** A request that falls into the death of the server is never answered: waiting longer for it would miss what comes after. */
+const ANSWER_MS = 500
 
 /** Everything the stream RUNS holds from a sequence on, straight from NATS, by run; checkpoints are left out. */
 async function* readStream(
@@ -15,7 +17,12 @@ async function* readStream(
   from: number,
 ): AsyncGenerator<{ run: string; entry: LogEntry; sequence: number }> {
   for (let seq = from; ;) {
-    const page: DirectMessage[] = await directGet(nats, STREAM.runs, { seq, batch: PAGE, max_bytes: 8 * 2 ** 20 }, 5000)
+    const page: DirectMessage[] = await directGet(
+      nats,
+      STREAM.runs,
+      { seq, batch: PAGE, max_bytes: 8 * 2 ** 20 },
+      ANSWER_MS,
+    )
     for (const message of page) {
       const found = entryOf(message)
       if (found !== null) yield { ...found, sequence: message.seq }
