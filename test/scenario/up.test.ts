@@ -73,14 +73,8 @@ async function ownerOf(system: Ready, run: string): Promise<string> {
 test('I2: one command has live runs, and who follows one notices no kill -9: not of its relay, its edge, its NATS', async () => {
   const up = await start()
   const system = await ready(up)
-  expect(system.processes.map(({ name }) => name)).toEqual([
-    'nats-server',
-    'edge-1',
-    'edge-2',
-    'relay-1',
-    'relay-2',
-    'agent',
-  ])
+  const parts = ['nats-server', 'edge-1', 'edge-2', 'relay-1', 'relay-2', 'agent']
+  expect(system.processes.map(({ name }) => name)).toEqual(expect.arrayContaining(parts))
   const run = system.runs[0] ?? ''
   const urls = system.addresses.edgeUrls.map((url) => `${url}/runs/${run}/events?format=envelope`)
   const client = new SseClient({ urls })
