@@ -1,4 +1,5 @@
 import { BatonError, isCode } from '@baton/core/errors'
+import { BUSY, readBusyMs } from '@baton/core/busy'
 import { advance } from '@baton/core/cursor'
 import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, GAP, type RunEvent } from '@baton/core/event'
 import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@baton/core/records'
@@ -103,6 +104,7 @@ class RunOwner {
       relay,
       writeMs: deps.heartbeatWriteMs,
       ttlMs: { liveness: deps.livenessTtlMs, progress: progressTtlMs },
+      over: this.#writing,
     })
     const known = new Map(status?.jobs.map((job) => [job.job, job]))
     this.#status = new StatusWriter(
@@ -167,6 +169,8 @@ class RunOwner {
     await this.#pulsing(tails.catch(() => null))
     this.#writing.throwIfAborted()
     if (end === null) return await this.#handOver()
+    // What a job was doing when it was stopped is no longer so.
+    if (end.reason === 'cancelled') for (const { job } of this.#status.open()) this.#status.set(job, 'cancelled', null)
     await this.#pulsing(this.#store(endEvent(end)))
     return await this.#end(end)
   }
@@ -245,7 +249,7 @@ class RunOwner {
     metrics.appendSeconds.observe(tookMs / 1000)
     for (const event of events) {
       if (event.type === GAP) metrics.gaps.inc()
-      if (event.job !== null && this.#progressTypes.has(event.type)) this.#heartbeats.beat('progress', event.job)
+      if (event.job !== null) this.#sign(event.job, event)
       // The exact sequence is known of the last one only; it is the one the fold ends with.
       this.#cursors = advance(this.#cursors, { ...event, sequence }, this.#terminalTypes)
     }
@@ -253,6 +257,12 @@ class RunOwner {
     const due = this.#cursors.index - this.#checkpointIndex >= CHECKPOINT_EVENTS
     // The first event of a job is what tells a replay from news once the log has trimmed it: noted while it is there.
     if (due || events.some(({ ordinal, type }) => ordinal === 1 && type !== GAP)) this.#checkpoint()
+  }
+
+  #sign(job: string, { type, data }: RunEvent): void {
+    if (this.#progressTypes.has(type)) this.#heartbeats.beat('progress', job)
+    const busyMs = type === BUSY ? readBusyMs(data, Date.now()) : null
+    if (busyMs !== null) this.#heartbeats.busy(job, busyMs)
   }
 
   #checkpoint(): void {

@@ -124,7 +124,9 @@ export class Peers {
       const sinceMs = now - peer.seenAtMs
       const doubt = suspicion(sinceMs, beatMs)
       if (doubt === 'trust') continue
-      if (doubt === 'silent' && silenceConvicts(sinceMs, beatMs, silent.length - 1)) this.#bury(boot, 'silence')
+      // It held nothing and wanted nothing more (a watchdog that is done, a relay that has drained): it left, it did not die.
+      if (doubt === 'silent' && peer.beat.draining && peer.beat.runs === 0) this.#peers.delete(boot)
+      else if (doubt === 'silent' && silenceConvicts(sinceMs, beatMs, silent.length - 1)) this.#bury(boot, 'silence')
       else void this.#ask(boot, 'silence', signal)
     }
   }

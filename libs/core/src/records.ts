@@ -1,4 +1,5 @@
 import type { EndReason } from './event.ts'
+import type { Verdict } from './judge.ts'
 
 /** KV `claims`: who tails a run. Its revision is the lock; it expires with its TTL. */
 export type Claim = {
@@ -85,3 +86,17 @@ export type Beat = {
 
 /** KV `heartbeats`: `liveness.<run>` and `progress.<run>`. */
 export type Heartbeat = { readonly relay: string; readonly at: string; readonly job: string }
+
+/** KV `heartbeats`: `busy.<run>`. An agent said it would be busy for so long, counted from when this was stored. */
+export type Busy = Heartbeat & { readonly forMs: number }
+
+/** `alert.run.<run>` in ALERTS: a changed verdict. */
+export type Alert = {
+  readonly run: string
+  readonly verdict: Verdict
+  readonly previous: Verdict
+  /** RFC 3339: when it was found. */
+  readonly since: string
+  /** Of the last known owner; null when there never was one. */
+  readonly epoch: number | null
+}

@@ -68,7 +68,7 @@ export const edgeVariables = {
   BATON_TOPIC_STATE_URL: z.string().optional(),
 }
 
-const watchdogVariables = {
+export const watchdogVariables = {
   BATON_QUIET_MS: whole(60_000, 1),
   BATON_STALL_MS: whole(3_600_000, 1),
   BATON_DISCONNECT_MS: whole(300_000, 1),

@@ -1,7 +1,9 @@
-import type { Heartbeat } from '@baton/core/records'
-import { readKey, readKeyTime, writeKey } from './bucket.ts'
+import { BatonError } from '@baton/core/errors'
+import type { Busy, Heartbeat } from '@baton/core/records'
+import { listKeys, readKey, readKeyAtLeader, readKeyTime, writeKey, type Listed } from './bucket.ts'
 import type { Nats } from './connect.ts'
-import { BUCKET } from './names.ts'
+import { BUCKET, bucketStream } from './names.ts'
+import { fromNats } from './nats-errors.ts'
 
 /**
  * Two heartbeats that answer two questions: `liveness.<run>` says bytes arrive from an agent, `progress.<run>` says
@@ -9,7 +11,7 @@ import { BUCKET } from './names.ts'
  */
 export type HeartbeatKind = 'liveness' | 'progress'
 
-const key = (kind: HeartbeatKind, run: string): string => `${kind}.${run}`
+const key = (kind: HeartbeatKind | 'busy', run: string): string => `${kind}.${run}`
 
 export async function writeHeartbeat(
   nats: Nats,
@@ -31,4 +33,91 @@ export async function readHeartbeat(nats: Nats, kind: HeartbeatKind, run: string
 export async function readHeartbeatAgeMs(nats: Nats, kind: HeartbeatKind, run: string): Promise<number | null> {
   const storedAtMs = await readKeyTime(nats, BUCKET.heartbeats, key(kind, run))
   return storedAtMs === null ? null : Math.max(0, Date.now() - storedAtMs)
+}
+
+/** Changes with every progress heartbeat of a run, by the word of the leader; 0 = there is none. */
+export async function readProgressRevision(nats: Nats, run: string): Promise<number> {
+  const { value, revision } = await readKeyAtLeader(nats, BUCKET.heartbeats, key('progress', run))
+  return value === null ? 0 : revision
+}
+
+/**
+ * `busy.<run>`: an agent says it will be busy for `busy.forMs` from now on. Kept apart from the heartbeats, so that
+ * neither progress nor a new owner forgets it, and for `ttlMs` beyond its end, for progress is counted from there.
+ */
+export async function writeBusy(nats: Nats, run: string, busy: Busy, ttlMs: number): Promise<void> {
+  await writeKey(nats, BUCKET.heartbeats, key('busy', run), JSON.stringify(busy), { ttlMs: busy.forMs + ttlMs })
+}
+
+/** Which job is busy, and since when it is over (negative while it lasts), by the server's clock against ours. */
+export async function readBusy(nats: Nats, run: string): Promise<{ job: string; overMs: number } | null> {
+  const [{ value }, storedAtMs] = await Promise.all([
+    readKey(nats, BUCKET.heartbeats, key('busy', run)),
+    readKeyTime(nats, BUCKET.heartbeats, key('busy', run)),
+  ])
+  const busy = value === null ? null : parseBusy(value)
+  return busy === null || storedAtMs === null ? null : { job: busy.job, overMs: Date.now() - storedAtMs - busy.forMs }
+}
+
+function parseBusy(text: string): Busy | null {
+  try {
+    const value = JSON.parse(text) as Partial<Busy> | null
+    return typeof value?.forMs === 'number' && Number.isFinite(value.forMs) ? (value as Busy) : null
+  } catch {
+    return null
+  }
+}
+
+/** All heartbeats at one moment, their ages by one clock: the one that stamped them. */
+export type HeartbeatTable = {
+  /** Since the bucket was made: what it does not have may be no older than that. */
+  readonly bucketAgeMs: number
+  ageMs(kind: HeartbeatKind, run: string): number | null
+  /** Changes with every write; 0 = there is none. */
+  revision(kind: HeartbeatKind, run: string): number
+  /** Since the end of the time its agent said it would be busy, negative while that lasts; null: none said so. */
+  busyOverMs(run: string): number | null
+  /** Is that the boot of a watchdog? One that holds a claim is ending the run, not tailing it. */
+  isWatchdog(boot: string): boolean
+}
+
+const WITNESS_TTL_MS = 60_000
+
+/**
+ * Reads all heartbeats. First a key of our own, `watchdog.<boot>`, is written: that it can be is the proof that the
+ * others could be, and its time is "now" on the clock of the others. Throws `unavailable` and whatever a write throws.
+ */
+export async function readHeartbeats(nats: Nats, boot: string, signal: AbortSignal): Promise<HeartbeatTable> {
+  const witness = `watchdog.${boot}`
+  const at = new Date().toISOString()
+  const revision = await writeKey(nats, BUCKET.heartbeats, witness, JSON.stringify({ at }), { ttlMs: WITNESS_TTL_MS })
+  const [listed, madeAtMs] = await Promise.all([listKeys(nats, BUCKET.heartbeats, signal), bucketMadeAtMs(nats)])
+  const table = new Map(listed.map((one) => [one.key, one]))
+  const own = table.get(witness)
+  if (own === undefined || own.revision < revision) {
+    throw new BatonError('unavailable', 'what answered for the heartbeats is behind its leader')
+  }
+  const ageOf = (one: Listed): number => Math.max(0, own.storedAtMs - one.storedAtMs)
+  return {
+    bucketAgeMs: own.storedAtMs - madeAtMs,
+    ageMs(kind, run) {
+      const found = table.get(key(kind, run))
+      return found === undefined ? null : ageOf(found)
+    },
+    isWatchdog: (one) => table.has(`watchdog.${one}`),
+    revision: (kind, run) => table.get(key(kind, run))?.revision ?? 0,
+    busyOverMs(run) {
+      const found = table.get(key('busy', run))
+      const busy = found === undefined ? null : parseBusy(found.value)
+      return found === undefined || busy === null ? null : own.storedAtMs - found.storedAtMs - busy.forMs
+    },
+  }
+}
+
+async function bucketMadeAtMs(nats: Nats): Promise<number> {
+  try {
+    return Date.parse((await nats.jsm.streams.info(bucketStream(BUCKET.heartbeats))).created)
+  } catch (error) {
+    throw fromNats(error, 'look at the heartbeats')
+  }
 }

@@ -8,6 +8,8 @@ export const ownerSubject = (run: string): string => `run.${run}.owner`
 export const cursorSubject = (run: string): string => `run.${run}.cursor`
 /** Where the stored events of a run are republished: core NATS, at most once. */
 export const liveRunSubject = (run: string): string => `live.run.${run}`
+/** The changed verdicts on a run. */
+export const alertSubject = (run: string): string => `alert.run.${run}`
 /** The subject under which a bucket keeps a key; keys are run ids, so no encoding is needed. */
 export const keySubject = (bucket: Bucket, key: string): string => `$KV.${bucket}.${key}`
 export const bucketStream = (bucket: Bucket): string => `KV_${bucket}`
@@ -22,3 +24,5 @@ export const releasedSubject = (run: string): string => `relay.released.${run}`
 export const DISCONNECT = 'nats.disconnect'
 /** Prefix of a relay's connection name: a disconnect notice carries the name, and so the boot. */
 export const RELAY_CONNECTION = 'baton-relay-'
+/** Prefix of a watchdog's, for the same reason: it may hold claims. */
+export const WATCHDOG_CONNECTION = 'baton-watchdog-'

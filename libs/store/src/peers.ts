@@ -11,6 +11,7 @@ import {
   RELEASED,
   releasedSubject,
   releaseSubject,
+  WATCHDOG_CONNECTION,
 } from './names.ts'
 
 /**
@@ -48,7 +49,7 @@ export function onBeats(nats: Nats, onBeat: (beat: Beat) => void, signal: AbortS
 }
 
 /**
- * The boot of a relay whose socket the server saw close. A hint: a mere reconnect makes one too, and anybody with the
+ * The boot of a relay, or of a watchdog, whose socket the server saw close. A hint: a mere reconnect makes one too, and anybody with the
  * right to publish there can forge one. It comes 2–7 ms after a kill -9.
  */
 export function onDisconnects(nats: Nats, onGone: (boot: string) => void, signal: AbortSignal): void {
@@ -57,7 +58,8 @@ export function onDisconnects(nats: Nats, onGone: (boot: string) => void, signal
     DISCONNECT,
     (_token, text) => {
       const name = parse<{ client?: { name?: string } }>(text)?.client?.name
-      if (name?.startsWith(RELAY_CONNECTION) === true) onGone(name.slice(RELAY_CONNECTION.length))
+      const prefix = [RELAY_CONNECTION, WATCHDOG_CONNECTION].find((one) => name?.startsWith(one) === true)
+      if (name !== undefined && prefix !== undefined) onGone(name.slice(prefix.length))
     },
     signal,
   )

@@ -1,0 +1,41 @@
+import { randomBytes } from 'node:crypto'
+import { serveHealth } from '@baton/service/health'
+import { createLog } from '@baton/service/log'
+import { Registry } from '@baton/service/metrics'
+import { orExit, runService } from '@baton/service/run-service'
+import { connectNats } from '@baton/store/connect'
+import { WATCHDOG_CONNECTION } from '@baton/store/names'
+import { watchdogConfig, type WatchdogConfig } from './config.ts'
+import { Watchdog } from './watchdog.ts'
+import { sendAlerts } from './webhook.ts'
+
+const config = orExit(() => watchdogConfig(process.env))
+/** In claims and beats it stands where a relay's name and boot would. */
+const self = { relay: 'watchdog', boot: randomBytes(6).toString('hex') }
+const log = createLog('watchdog', config.logLevel).child({ boot: self.boot })
+
+await runService((stop) => main(config, stop), { log, graceMs: config.graceMs })
+
+async function main(config: WatchdogConfig, stop: AbortSignal): Promise<void> {
+  let watchdog: Watchdog | null = null
+  const none = new Registry()
+  if (config.healthPort > 0) {
+    const health = { live: () => true, ready: () => watchdog?.ready ?? false }
+    const registry = () => watchdog?.metrics.registry ?? none
+    await serveHealth({ port: config.healthPort, host: '127.0.0.1', health, registry }, stop)
+  }
+  const nats = await connectNats({ ...config.nats, name: WATCHDOG_CONNECTION + self.boot }, stop, (error) =>
+    log.warn({ err: error }, 'nats.waiting'),
+  )
+  watchdog = new Watchdog(config, { nats, self, log })
+  const { metrics } = watchdog
+  log.info({ pid: process.pid, on_orphan: config.onOrphan, webhook: config.webhook !== null }, 'watchdog.started')
+  if (config.webhook !== null && config.webhook.secret === null) log.warn('webhook.unsigned')
+  await Promise.all([
+    watchdog.run(stop),
+    config.webhook === null
+      ? null
+      : sendAlerts({ nats, ...config.webhook, onOutcome: (outcome) => metrics.webhook.inc({ outcome }), log }, stop),
+  ])
+  await nats.nc.drain()
+}

@@ -1,0 +1,141 @@
+import { headers, nanos, type MsgHdrs } from '@nats-io/nats-core'
+import { AckPolicy, DeliverPolicy } from '@nats-io/jetstream'
+import { BatonError, isCode } from '@baton/core/errors'
+import { isVerdict } from '@baton/core/judge'
+import type { Alert } from '@baton/core/records'
+import type { Nats } from './connect.ts'
+import { listLast } from './list-last.ts'
+import { alertSubject, STREAM } from './names.ts'
+import { fromNats } from './nats-errors.ts'
+import { publish } from './publish.ts'
+
+/**
+ * Changed verdicts, in stream ALERTS. The last one of a run is what all watchdogs hold of it; each new one is stored by
+ * compare-and-set on the sequence of the last, so a change is told once, however many watchdogs see it.
+ */
+export type LastAlert = {
+  /** 0 where there is none. */
+  readonly sequence: number
+  /** Null where there is none, or something that somebody wrote by hand. */
+  readonly alert: Alert | null
+}
+
+/** Which process stored an alert: an answer that got lost is told from another's alert by it. */
+const BY = 'Baton-Watchdog'
+
+const utf8 = new TextDecoder()
+
+function parseAlert(data: Uint8Array): Alert | null {
+  try {
+    const value = JSON.parse(utf8.decode(data)) as Partial<Alert> | null
+    return typeof value?.run === 'string' && isVerdict(value.verdict) ? (value as Alert) : null
+  } catch {
+    return null
+  }
+}
+
+/** The last alert of every run that has one, by run. May be behind; the compare-and-set tells. */
+export async function listAlerts(nats: Nats, signal: AbortSignal): Promise<Map<string, LastAlert>> {
+  const prefix = alertSubject('').length
+  const last = await listLast(nats, STREAM.alerts, signal)
+  return new Map(
+    last.map(({ subject, sequence, data }) => [subject.slice(prefix), { sequence, alert: parseAlert(data) }]),
+  )
+}
+
+/** The last alert of a run, by the word of the leader. */
+export async function readAlert(nats: Nats, run: string): Promise<LastAlert> {
+  const { sequence, alert } = await lastAt(nats, run)
+  return { sequence, alert }
+}
+
+async function lastAt(nats: Nats, run: string): Promise<LastAlert & { readonly by: string | null }> {
+  try {
+    const found = await nats.jsm.streams.getMessage(STREAM.alerts, { last_by_subj: alertSubject(run) })
+    if (found === null) return { sequence: 0, alert: null, by: null }
+    return { sequence: found.seq, alert: parseAlert(found.data), by: header(found.header, BY) }
+  } catch (error) {
+    const known = fromNats(error, `read the last alert of run ${run}`)
+    if (known.code === 'not_found') return { sequence: 0, alert: null, by: null }
+    throw known
+  }
+}
+
+const header = (map: MsgHdrs | undefined, name: string): string | null =>
+  map?.has(name) === true ? map.get(name) : null
+
+/**
+ * Stores an alert where the last one of its run is still `expected`; returns its sequence. Throws `conflict` when
+ * another watchdog has spoken since, `unavailable` when it is not stored, or not known to be: the same call settles it later.
+ */
+export async function storeAlert(nats: Nats, alert: Alert, expected: number, by: string): Promise<number> {
+  const map = headers()
+  map.set('Nats-Expected-Last-Subject-Sequence', String(expected))
+  map.set(BY, by)
+  try {
+    const { sequence } = await publish(nats, alertSubject(alert.run), JSON.stringify(alert), map)
+    return sequence
+  } catch (error) {
+    if (!isCode(error, 'unknown_outcome', 'conflict')) throw error
+    // An answer that was lost, now or the last time: what stands there may be our own.
+    const last = await lastAt(nats, alert.run)
+    if (last.by === by && last.alert?.verdict === alert.verdict && last.sequence > expected) return last.sequence
+    if (last.sequence === expected) throw new BatonError('unavailable', error.message, { cause: error })
+    throw new BatonError('conflict', `run ${alert.run}: another watchdog has spoken`, { cause: error })
+  }
+}
+
+/** An alert to be handed on. Whoever takes it says whether that is done, or it comes again: to this process or another. */
+export type Delivery = {
+  readonly alert: Alert | null
+  readonly sequence: number
+  /** From 1. */
+  readonly attempt: number
+  readonly ageMs: number
+  done(): Promise<void>
+  /** Not before so long; the alerts after it wait, so that they arrive in order. */
+  againIn(delayMs: number): void
+}
+
+/** One for all watchdogs: each alert is handed on by one of them, and by another if that one dies over it. */
+const WEBHOOK = 'webhook'
+/** An alert taken by a process that says nothing more comes again after this. */
+export const DELIVERY_MS = 15_000
+/** Without a watchdog for so long there is nobody to hand anything on to. */
+const FORGOTTEN_MS = 7 * 86_400_000
+
+/** From now on alerts are kept for handing on. Idempotent; several processes may do it at once. */
+export async function ensureDeliveries(nats: Nats): Promise<void> {
+  try {
+    await nats.jsm.consumers.add(STREAM.alerts, {
+      durable_name: WEBHOOK,
+      description: 'Baton: alerts to be sent to the webhook',
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: DeliverPolicy.New,
+      ack_wait: nanos(DELIVERY_MS),
+      max_ack_pending: 1,
+      inactive_threshold: nanos(FORGOTTEN_MS),
+    })
+  } catch (error) {
+    throw fromNats(error, 'keep alerts for the webhook')
+  }
+}
+
+/** The next alert to be handed on; null when none came within `waitMs`. Throws `not_found` before `ensureDeliveries`. */
+export async function nextDelivery(nats: Nats, waitMs: number): Promise<Delivery | null> {
+  try {
+    const consumer = await nats.js.consumers.get(STREAM.alerts, WEBHOOK)
+    const message = await consumer.next({ expires: waitMs })
+    if (message === null) return null
+    return {
+      alert: parseAlert(message.data),
+      sequence: message.seq,
+      attempt: message.info.deliveryCount,
+      ageMs: Math.max(0, Date.now() - message.time.getTime()),
+      done: async () => void (await message.ackAck()),
+      againIn: (delayMs) => message.nak(delayMs),
+    }
+  } catch (error) {
+    throw fromNats(error, 'take an alert')
+  }
+}
