@@ -26,7 +26,11 @@ test('a run is registered, cancelled, ended, and its id never stands for another
     const now = await system.show(run)
     return now.state === 'ended' ? now : null
   })
-  expect(shown).toMatchObject({ end: { reason: 'cancelled' }, owner: null })
+  expect(shown).toMatchObject({
+    end: { reason: 'cancelled' },
+    owner: null,
+    jobs: [{ job: 'main', state: 'cancelled' }],
+  })
 
   expect((await system.post(`/runs/${run}/cancel`, {})).status).toBe(200)
   expect((await system.post('/runs', body)).status).toBe(409)

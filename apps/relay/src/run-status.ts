@@ -46,6 +46,11 @@ export class StatusWriter {
     return [...this.#jobs.values()]
   }
 
+  /** The jobs that have not ended. */
+  open(): JobStatus[] {
+    return this.jobs().filter(({ state }) => state !== 'completed' && state !== 'failed' && state !== 'cancelled')
+  }
+
   running(): RunStatus {
     const { relay, boot, epoch } = this.#deps
     return { state: 'running', end: null, relay, boot, epoch: epoch(), jobs: this.jobs(), since: this.#since }
