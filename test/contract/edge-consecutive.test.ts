@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { indexOf, SseClient, type Received } from '../kit/sse-client.ts'
-import { runEvent, writeEvents } from '../kit/write-events.ts'
+import { runEvent, writeEvents, writeRange } from '../kit/write-events.ts'
 
 /** Repeatable: the same schedule of arrivals and departures every time, as far as the machine allows. */
 function random(seed: number): () => number {
@@ -77,3 +77,27 @@ test('clients that come, go and come back to a fast run that forgets quickly see
   expect(tally.open).toBeGreaterThan(50)
   expect(tally.reset).toBeGreaterThan(5)
 }, 120_000)
+
+test('a log that grows while its tail is checked is not taken for one made anew', async () => {
+  await using log = await LogServer.start()
+  await using edge = await LocalEdge.start(log.server.url)
+  await writeRange(log.nats, 'burst', 1, 1)
+  const client = new SseClient({ urls: [`${edge.url}/runs/burst/events`], reconnects: false })
+  await client.until('the first event', () => client.frames.length === 2, 10_000)
+  const hold = await edge.edge.store.feeds.hold('burst')
+  let index = 1
+  let written = 0
+  const write = (): Promise<unknown> => writeEvents(log.nats, 'burst', [runEvent(++index)]).then(() => written++)
+  const burst: Promise<unknown>[] = []
+  // What a check is answered may be old by the time it is read: events came with the answer, in the same bytes.
+  while (written < 20_000) {
+    while (index - written < 200) burst.push(write())
+    await Promise.all([hold.feed.check(), hold.feed.check(), hold.feed.check()])
+  }
+  await Promise.all(burst)
+  hold.release()
+  await client.until('all events', () => client.lastEventId?.endsWith(`-${index}`) === true, 20_000)
+  await client.close()
+  checkConnection(client.frames, null)
+  expect(client.frames.filter(({ event }) => event === 'stream.reset')).toEqual([])
+}, 60_000)

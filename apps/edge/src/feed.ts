@@ -244,11 +244,13 @@ export class Feed implements Source {
     this.#heardAtMs = performance.now()
     if (this.end !== null) return
     const { nats } = this.#deps
+    // What is heard while the log is asked is newer than its answer: only what was here before can be missing there.
+    const before = this.last.sequence
     const head = await readHead(nats, this.run, 'any')
     if (head !== null && head.sequence > this.last.sequence) return this.refill(head.index)
-    if (head?.sequence === this.last.sequence || this.last.sequence === 0) return
+    if (before === 0 || (head !== null && head.sequence >= before)) return
     const { lastSequence } = await readStream(nats)
-    if (lastSequence < this.last.sequence) await this.#startAnew()
+    if (lastSequence < before) await this.#startAnew()
   }
 
   /** The stream was made anew: its sequences mean other events now. */
