@@ -73,6 +73,8 @@ class Lane {
   }
 }
 
+type Held = { readonly waiting: () => Buffer; readonly cutClients: () => void; readonly flow: () => void }
+
 type Pair = { readonly client: Socket; readonly target: Socket; readonly up: Lane; readonly down: Lane }
 
 /**
@@ -132,16 +134,26 @@ export class Proxy {
   }
 
   /** The connections there are now hand nothing on upwards; answers how to let them flow again. */
-  holdUp(): { readonly waiting: () => Buffer; readonly cutClients: () => void; readonly flow: () => void } {
+  holdUp(): Held {
+    return this.#hold(({ up }) => up)
+  }
+
+  /** The same downwards, towards the client. What waited arrives at once when it flows. */
+  holdDown(): Held {
+    return this.#hold(({ down }) => down)
+  }
+
+  #hold(laneOf: (pair: Pair) => Lane): Held {
     const pairs = [...this.#pairs]
-    for (const { up } of pairs) up.hold()
+    const lanes = pairs.map(laneOf)
+    for (const lane of lanes) lane.hold()
     return {
-      waiting: () => Buffer.concat(pairs.map(({ up }) => up.waiting)),
+      waiting: () => Buffer.concat(lanes.map((lane) => lane.waiting)),
       cutClients: () => {
         for (const { client } of pairs) client.destroy()
       },
       flow: () => {
-        for (const { up } of pairs) up.flow()
+        for (const lane of lanes) lane.flow()
       },
     }
   }
