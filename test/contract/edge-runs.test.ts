@@ -111,6 +111,17 @@ describe('registering', () => {
     expect(await post('/runs', `"${'x'.repeat(300_000)}"`)).toMatchObject({ status: 413 })
   })
 
+  test('a body that comes in chunks, its length unsaid, is read and limited like any other', async () => {
+    const inChunks = (chunks: readonly string[]) =>
+      ask('/runs', {
+        method: 'POST',
+        body: ReadableStream.from(chunks.map((chunk) => Buffer.from(chunk))),
+        duplex: 'half',
+      })
+    expect(await inChunks(['{"run":"chunked",', `"url":"${URL_OF_AGENT}"}`])).toMatchObject({ status: 201 })
+    expect(await inChunks(Array.from({ length: 30 }, () => 'x'.repeat(10_000)))).toMatchObject({ status: 413 })
+  })
+
   test('an ended run’s id stays its own', async () => {
     await post('/runs', { run: 'over', url: URL_OF_AGENT })
     await writeStatus(log.nats, 'over', status({ state: 'ended', end: { reason: 'completed', detail: null } }))

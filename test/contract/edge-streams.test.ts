@@ -73,6 +73,8 @@ describe('an answer that is no stream', () => {
       allow: 'GET, HEAD, OPTIONS',
     })
     expect(await ask('/runs', { method: 'PUT' })).toMatchObject({ status: 405, allow: 'GET, HEAD, OPTIONS, POST' })
+    // No body, and no word of one.
+    expect(await ask('/runs', { method: 'DELETE' })).toMatchObject({ status: 405 })
     expect(await ask('/runs/asked/events', { headers: { accept: 'application/json' } })).toMatchObject({ status: 406 })
     expect(await ask('/runs/asked/events', { headers: { accept: 'text/event-stream;q=0' } })).toMatchObject({
       status: 406,

@@ -1,6 +1,5 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { HttpBindings } from '@hono/node-server'
-import { bodyLimit } from 'hono/body-limit'
 import { HTTPException } from 'hono/http-exception'
 import { BatonError } from '@baton/core/errors'
 import type { Edge } from './edge.ts'
@@ -23,11 +22,6 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
     },
   })
   app.use(guard(edge.config.corsOrigins))
-
-  // The rest of the body is still on its way, so the connection cannot be used again.
-  const tooLarge = () =>
-    problemResponse(new Problem(413, 'too_large', `at most ${runs.MAX_BODY_BYTES} bytes`, { connection: 'close' }))
-  app.use('/runs', bodyLimit({ maxSize: runs.MAX_BODY_BYTES, onError: tooLarge }))
 
   app.openAPIRegistry.registerPath(runs.registerRunRoute)
   app.post('/runs', runs.registerRun(edge))

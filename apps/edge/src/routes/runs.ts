@@ -9,6 +9,7 @@ import { register, requestCancel } from '@baton/store/registry'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
+import { readBody } from '../read-body.ts'
 import { unknownRun } from '../run-end.ts'
 import { fitsLabels, fitsState } from '../run-table.ts'
 import { readKnown, viewRun } from '../run-view.ts'
@@ -40,11 +41,11 @@ export const registerRunRoute = createRoute({
 })
 
 /** A registration is read whole before it is looked at. */
-export const MAX_BODY_BYTES = 256 * 1024
+const MAX_BODY_BYTES = 256 * 1024
 
 /** `POST /runs`. The body is checked whatever its Content-Type says: `curl -d` sends none that fits. */
 export const registerRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
-  const body = readJson(await c.req.text())
+  const body = readJson(await readBody(c.req.raw, MAX_BODY_BYTES))
   const id = runIdOf(body)
   const parsed = parseRegistration(id, body)
   if (!parsed.ok) throw new BatonError('invalid', parsed.reason)

@@ -1,0 +1,19 @@
+import { Problem } from './problem.ts'
+
+/**
+ * The whole body of a request as text. Whether its length was announced or not, no more than `limitBytes` of it is
+ * held: a longer one is a problem 413.
+ */
+export async function readBody(request: Request, limitBytes: number): Promise<string> {
+  // The rest of the body is still on its way, so the connection cannot be used again.
+  const tooLarge = () => new Problem(413, 'too_large', `at most ${limitBytes} bytes`, { connection: 'close' })
+  if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge()
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of request.body ?? []) {
+    bytes += part.byteLength
+    if (bytes > limitBytes) throw tooLarge()
+    parts.push(part)
+  }
+  return new TextDecoder().decode(Buffer.concat(parts))
+}
