@@ -93,7 +93,8 @@ test('a log that grows while its tail is checked is not taken for one made anew'
 
   // Each answer to the check arrives with events that are newer than it.
   const first = proxy.holdDown()
-  const checking = hold.feed.check()
+  const checked = { done: false }
+  const checking = hold.feed.check().then(() => (checked.done = true))
   await reaches(first, 'event 1')
   await writeRange(log.nats, 'grown', 2, 3)
   await reaches(first, 'event 3')
@@ -102,7 +103,7 @@ test('a log that grows while its tail is checked is not taken for one made anew'
   await eventually('the new events are heard', () => hold.feed.last.index === 3)
   const second = proxy.holdDown()
   asking.flow()
-  await reaches(second, 'last_seq')
+  await eventually('the check is answered', () => checked.done || second.waiting().includes('last_seq'))
   await writeRange(log.nats, 'grown', 4, 5)
   await reaches(second, 'event 5')
   second.flow()
