@@ -40,7 +40,7 @@ async function ready(child: Child, url: string): Promise<void> {
   )
 }
 
-/** A relay or an edge: a process that can be started again with the name, port and variables it had. */
+/** A relay, an edge or a watchdog: a process that can be started again with the name, port and variables it had. */
 export class App {
   readonly name: string
   readonly url: string
@@ -119,6 +119,19 @@ export async function startEdge(id: string, options: AppOptions): Promise<App> {
       BATON_NATS_URL: options.natsUrl,
       BATON_PORT: String(port),
       BATON_OPENS_PER_CLIENT: '0',
+      ...options.environment,
+    }),
+  )
+}
+
+/** A watchdog; `url` is that of its health port. */
+export async function startWatchdog(id: string, options: AppOptions): Promise<App> {
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  return App.start(id, url, `${url}/readyz`, () =>
+    startApp('watchdog', id, options, {
+      BATON_NATS_URL: options.natsUrl,
+      BATON_HEALTH_PORT: String(port),
       ...options.environment,
     }),
   )
