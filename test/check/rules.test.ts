@@ -13,12 +13,14 @@ const manifests = [
   manifest('libs/store', '@baton/core', '@nats-io/kv'),
   manifest('apps/edge', '@baton/core', '@baton/store', 'hono'),
   manifest('apps/relay', '@baton/core', '@baton/store', 'undici'),
+  manifest('apps/watchdog', '@baton/core', '@baton/store'),
   manifest('apps/cli', '@baton/core'),
 ]
 
 test.each([
   ['a lib imports a sibling', 'libs/sse/src/a.ts', `import { x } from '@baton/store/names'`],
   ['an app imports an app', 'apps/edge/src/a.ts', `import type { X } from '@baton/relay/relay'`],
+  ['a watchdog imports a relay', 'apps/watchdog/src/a.ts', `import { Claims } from '@baton/relay/claims'`],
   ['the core imports a lib', 'libs/core/src/a.ts', `import { x } from '@baton/sse/format'`],
   ['@nats-io outside of the store', 'apps/edge/src/a.ts', `import { connect } from '@nats-io/transport-node'`],
   ['hono outside of the edge', 'apps/relay/src/a.ts', `import { Hono } from 'hono'`],

@@ -50,5 +50,3 @@ export function createMetrics(now: Now) {
     }),
   }
 }
-
-export type Metrics = ReturnType<typeof createMetrics>

@@ -27,6 +27,8 @@ import { WatchedRuns, type Watched } from './watched-runs.ts'
 const FULL_LOOK_EVERY = 6
 /** A watchdog that has not seen everything for so long is not ready: longer than an election in NATS. */
 const READY_MS = 15_000
+/** After a look that failed. */
+const AGAIN_MS = 500
 const ENDINGS_AT_ONCE = 8
 const TELLINGS_AT_ONCE = 16
 
@@ -82,14 +84,15 @@ export class Watchdog {
   async run(stop: AbortSignal): Promise<void> {
     const over = new AbortController()
     const nats = this.#nats
+    const { sweepMs } = this.#config
     const runs = new WatchedRuns(nats, over.signal)
     const presence =
       this.#config.onOrphan === 'fail' ? new Presence(nats, this.#self, this.#config.beatMs, over.signal) : null
     const renewing = this.#claims.keep(over.signal)
     const forget = nats.onDisconnect(() => this.#observation.interrupt())
     while (!stop.aborted) {
-      await this.#sweep(runs, presence, stop)
-      await pause(this.#config.sweepMs, stop)
+      const done = await this.#sweep(runs, presence, stop)
+      await pause(done ? sweepMs : Math.min(sweepMs, AGAIN_MS), stop)
     }
     await Promise.all(this.#ending.values())
     forget()
@@ -97,22 +100,27 @@ export class Watchdog {
     await renewing
   }
 
-  async #sweep(runs: WatchedRuns, presence: Presence | null, stop: AbortSignal): Promise<void> {
+  /** One look at everything, judged. False when it could not be had: NATS is away, or has no streams yet. */
+  async #sweep(runs: WatchedRuns, presence: Presence | null, stop: AbortSignal): Promise<boolean> {
     const startedAtMs = performance.now()
     try {
       const look = await this.#look(runs, stop)
+      this.#looks++
       await this.#judgeAll(look, presence, stop)
       this.#lookedAtMs = performance.now()
       this.metrics.sweeps.inc({ outcome: 'done' })
+      this.metrics.sweepSeconds.observe((performance.now() - startedAtMs) / 1000)
+      return true
     } catch (error) {
-      if (stop.aborted) return
+      if (stop.aborted) return false
       if (!(error instanceof BatonError)) throw error
+      // Said once for each time NATS is away.
+      this.#log[this.#looks === 0 ? 'debug' : 'warn']({ code: error.code, err: error }, 'sweep.undone')
       this.#observation.interrupt()
       this.#looks = 0
       this.metrics.sweeps.inc({ outcome: error.code })
-      this.#log.warn({ code: error.code, err: error }, 'sweep.undone')
+      return false
     }
-    this.metrics.sweepSeconds.observe((performance.now() - startedAtMs) / 1000)
   }
 
   async #look(runs: WatchedRuns, stop: AbortSignal): Promise<Look> {
@@ -120,7 +128,6 @@ export class Watchdog {
       await runs.sweep()
       this.#told = await listAlerts(this.#nats, stop)
     }
-    this.#looks++
     const nowMs = performance.now()
     const [heartbeats, found] = await Promise.all([readHeartbeats(this.#nats, this.#self.boot, stop), runs.list()])
     const live = found.filter((one) => !this.#isOver(one))

@@ -3,11 +3,11 @@ import { backoffMs } from '@baton/core/backoff'
 import { BatonError, isCode } from '@baton/core/errors'
 import type { Log } from '@baton/service/log'
 import { pause } from '@baton/service/sleep'
-import { ensureDeliveries, nextDelivery, type Delivery } from '@baton/store/alerts'
+import { DELIVERY_MS, ensureDeliveries, nextDelivery, type Delivery } from '@baton/store/alerts'
 import type { Nats } from '@baton/store/connect'
 
 /** Shorter than an alert may stay taken, so that no other watchdog sends it while this one still waits. */
-const ANSWER_MS = 5000
+const ANSWER_MS = DELIVERY_MS / 3
 const WAIT_MS = 2000
 const PAUSE_MS = 1000
 /** Between two attempts. */
@@ -97,5 +97,5 @@ async function post({ alert, sequence, attempt }: Delivery, { url, secret }: Web
 }
 
 /** What the receiver computes too: the HMAC of the body's bytes with the shared secret. */
-export const signature = (body: string, secret: string): string =>
+const signature = (body: string, secret: string): string =>
   `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`

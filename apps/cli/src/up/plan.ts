@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ChildSpec } from './child.ts'
 import { freePort } from './free-port.ts'
@@ -44,7 +43,7 @@ const HOST = '127.0.0.1'
 const NATS_PORT = 4222
 const NATS_CLUSTER_PORT = 6222
 const AGENT_PORT = 9000
-const RELAY_HEALTH_PORT = 8090
+const HEALTH_PORT = 8090
 /** A person who presses Ctrl-C does not wait half a minute. */
 const GRACE_MS = '5000'
 
@@ -88,14 +87,12 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
   }
   for (let at = 1; at <= options.relays; at++) {
     // Nobody types these: which one it is does not matter, so a busy one is not worth a word.
-    const own = await freePort(RELAY_HEALTH_PORT, HOST, taken)
+    const own = await freePort(HEALTH_PORT, HOST, taken)
     const env = { BATON_RELAY_ID: `relay-${at}`, BATON_HEALTH_PORT: String(own), BATON_UPSTREAM_ALLOW: allowed(place) }
     children.push(child(`relay-${at}`, 'relay', `http://${HOST}:${own}`, env))
   }
-  if (existsSync(join(place.root, 'apps/watchdog/src/main.ts'))) {
-    const own = await freePort(RELAY_HEALTH_PORT, HOST, taken)
-    children.push(child('watchdog', 'watchdog', `http://${HOST}:${own}`, { BATON_HEALTH_PORT: String(own) }))
-  }
+  const health = await freePort(HEALTH_PORT, HOST, taken)
+  children.push(child('watchdog', 'watchdog', `http://${HOST}:${health}`, { BATON_HEALTH_PORT: String(health) }))
   let agentUrl: string | null = null
   if (options.demo) {
     const own = await freePort(AGENT_PORT, HOST, taken)
