@@ -9,7 +9,7 @@ import { testWithSystem } from '../kit/system.ts'
 
 const test = testWithSystem({ relays: 1, edges: 1 })
 
-const EVENTS = 6000
+const EVENTS = 4000
 const EVENT_BYTES = 8 * 1024
 const READERS = 20
 
@@ -57,7 +57,7 @@ test('I7 I8: readers that never read cost bounded memory, disturb nobody, are cu
   await client.untilEvents(EVENTS, 60_000)
   const openings = client.openings.length
   expect(openings, 'connections of the client that reads').toBe(1)
-  // Queues without a bound would hold 20 × 48 MiB.
+  // Queues without a bound would hold 20 × 32 MiB.
   expect((await residentBytes(edge.pid)) - before).toBeLessThan(250 * 2 ** 20)
 
   await eventually(
