@@ -3,7 +3,7 @@ import type { RunStatus } from '@baton/core/records'
 import { writeKey } from '@baton/store/bucket'
 import { writeClaim } from '@baton/store/claim-store'
 import { writeHeartbeat } from '@baton/store/heartbeats'
-import { BUCKET } from '@baton/store/names'
+import { BUCKET, cursorSubject } from '@baton/store/names'
 import { sendBeat } from '@baton/store/peers'
 import { readRegistration, writeStatus } from '@baton/store/registry'
 import { eventually } from '../kit/eventually.ts'
@@ -176,6 +176,23 @@ describe('a run', () => {
     await writeKey(log.nats, BUCKET.runs, 'broken', '{"url":"ftp://x"}')
     expect((await ask('/runs/broken')).body).toMatchObject({ state: 'invalid', reason: expect.stringContaining('url') })
     expect((await ask('/runs/shown')).status).toBe(200)
+  })
+
+  test.each([
+    'garbage',
+    '{"state":"ended"}',
+    '{"state":"running","jobs":5}',
+    '{"state":"ended","end":{},"jobs":[null]}',
+  ])('whose status and checkpoint hold what nobody of ours wrote (%s) is shown as it is, and listed', async (text) => {
+    const run = `scribbled-${text.length}`
+    await post('/runs', { run, url: URL_OF_AGENT })
+    await writeRange(log.nats, run, 1, 2)
+    await writeKey(log.nats, BUCKET.status, run, text)
+    await log.nats.js.publish(cursorSubject(run), text)
+    const shown = { run, state: 'waiting', end: null, head: { index: 2 }, jobs: [{ job: 'main', ordinal: 2 }] }
+    expect(await ask(`/runs/${run}`)).toMatchObject({ status: 200, body: shown })
+    expect((await post(`/runs/${run}/cancel`, '')).status).toBe(202)
+    expect((await ask('/runs?state=waiting')).status).toBe(200)
   })
 
   test('nobody has heard of is not found', async () => {

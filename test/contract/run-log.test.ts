@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BatonError } from '@baton/core/errors'
 import { readKeyAtLeader, writeKey } from '@baton/store/bucket'
 import { releaseClaim, writeClaim } from '@baton/store/claim-store'
-import { BUCKET, ownerSubject, runSubject, STREAM } from '@baton/store/names'
+import { BUCKET, cursorSubject, ownerSubject, runSubject, STREAM } from '@baton/store/names'
 import {
   append,
   assertOwner,
@@ -110,6 +110,22 @@ describe('the tail', () => {
     const tail = await readTail(log.nats, fence)
     expect(tail.last).toMatchObject({ index: 20, sequence, run: 'tail', data: 'event 20' })
     expect(tail.checkpoint).toEqual(checkpoint)
+  })
+
+  test('has the last event and the epoch also where somebody wrote by hand to the subjects of the run', async () => {
+    const run = 'scribbled'
+    const first = await assertOwner(log.nats, run, 0, owner)
+    const sequence = await append(log.nats, { run, epoch: first }, range(1, 30), 1000)
+    await writeCheckpoint(log.nats, { run, epoch: first }, { index: 10, sequence: sequence - 20, jobs: {} })
+    for (const subject of [runSubject(run), ownerSubject(run), runSubject(run)]) {
+      await log.nats.js.publish(subject, 'garbage')
+    }
+    const found = await readOwner(log.nats, run)
+    expect(found).toEqual({ sequence: sequence + 3, record: null })
+    const fence = { run, epoch: await assertOwner(log.nats, run, found.sequence, owner) }
+    expect((await readTail(log.nats, fence)).last).toMatchObject({ index: 30, sequence })
+    await log.nats.js.publish(cursorSubject(run), 'garbage')
+    expect(await readTail(log.nats, fence)).toMatchObject({ last: { index: 30, sequence }, checkpoint: null })
   })
 
   test('after the end an owner record and a checkpoint are left, each to expire with the log', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { advance, EMPTY_CHECKPOINT, type CursorEvent } from './cursor.ts'
+import { advance, EMPTY_CHECKPOINT, parseCheckpoint, type CursorEvent } from './cursor.ts'
 import { DEFAULT_TERMINAL_TYPES } from './event.ts'
 
 const event = (over: Partial<CursorEvent>): CursorEvent => ({
@@ -55,4 +55,21 @@ describe('the cursors of a run', () => {
     expect(cursors).toMatchObject({ index: 2, sequence: 20 })
     expect(Object.keys(cursors.jobs)).toEqual(['main'])
   })
+})
+
+test('a checkpoint is read as it was written, and what is none is no checkpoint', () => {
+  const checkpoint = fold([event({ upstreamId: '5', upstreamOffset: 0 })])
+  expect(parseCheckpoint(JSON.stringify(checkpoint))).toEqual(checkpoint)
+  for (const text of [
+    '',
+    'garbage',
+    'null',
+    '7',
+    '{}',
+    '{"index":1,"sequence":2}',
+    '{"index":"1","sequence":2,"jobs":{}}',
+  ]) {
+    expect(parseCheckpoint(text)).toBeNull()
+  }
+  expect(parseCheckpoint('{"index":1,"sequence":2,"jobs":{"main":null}}')).toBeNull()
 })

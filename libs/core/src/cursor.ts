@@ -4,6 +4,19 @@ import { FRESH_CURSOR, type Checkpoint, type JobCursor } from './records.ts'
 
 export const EMPTY_CHECKPOINT: Checkpoint = { index: 0, sequence: 0, jobs: {} }
 
+/** Reads a checkpoint. Null for what no owner wrote: whatever stands there, the events themselves say the same. */
+export function parseCheckpoint(text: string): Checkpoint | null {
+  try {
+    const value = JSON.parse(text) as Partial<Checkpoint> | null
+    const { index, sequence, jobs } = value ?? {}
+    if (!Number.isSafeInteger(index) || !Number.isSafeInteger(sequence)) return null
+    if (typeof jobs !== 'object' || jobs === null) return null
+    return Object.values(jobs).every((job) => Number.isSafeInteger(job?.ordinal)) ? (value as Checkpoint) : null
+  } catch {
+    return null
+  }
+}
+
 /** What of an event moves a cursor. */
 export type CursorEvent = Pick<
   StoredEvent,

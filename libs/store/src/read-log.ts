@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { StoredMsg } from '@nats-io/jetstream'
+import { parseCheckpoint } from '@baton/core/cursor'
 import type { StoredEvent } from '@baton/core/event'
 import type { Position } from '@baton/core/position'
 import type { Checkpoint } from '@baton/core/records'
@@ -80,7 +81,7 @@ async function headBefore(nats: Nats, run: string, sequence: number): Promise<St
 /** The run's newest checkpoint. */
 async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<Checkpoint | null> {
   const found = await get(nats, { last_by_subj: cursorSubject(run) }, asked)
-  return found === null ? null : found.json<Checkpoint>()
+  return found === null ? null : parseCheckpoint(found.string())
 }
 
 /** What is kept of a run. The parts are read at once, so the head may be a little newer than the first. */

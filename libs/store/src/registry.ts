@@ -76,10 +76,19 @@ export function parseStatus(entry: Entry | undefined): RunStatus | null {
   if (entry === undefined || entry.value === null) return null
   try {
     const value = JSON.parse(entry.value) as Partial<RunStatus> | null
-    return value?.state === 'running' || value?.state === 'ended' ? (value as RunStatus) : null
+    return isStatus(value) ? value : null
   } catch {
     return null
   }
+}
+
+/** Anybody may have put anything there by hand; one half of a status is none. */
+function isStatus(value: Partial<RunStatus> | null): value is RunStatus {
+  if (value?.state !== 'running' && value?.state !== 'ended') return false
+  const { state, end, epoch, jobs } = value
+  const ended = typeof end?.reason === 'string'
+  if (ended !== (state === 'ended') || !Number.isSafeInteger(epoch)) return false
+  return Array.isArray(jobs) && jobs.every((job) => typeof job?.job === 'string' && typeof job.state === 'string')
 }
 
 export async function readStatus(nats: Nats, run: string): Promise<RunStatus | null> {

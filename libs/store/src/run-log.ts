@@ -1,4 +1,5 @@
 import { headers, type MsgHdrs } from '@nats-io/nats-core'
+import { parseCheckpoint } from '@baton/core/cursor'
 import { BatonError, isCode } from '@baton/core/errors'
 import type { RunEvent, StoredEvent } from '@baton/core/event'
 import type { Checkpoint, OwnerRecord } from '@baton/core/records'
@@ -9,6 +10,7 @@ import { directGet } from './direct-get.ts'
 import { cursorSubject, ownerSubject, runSubject, STREAM } from './names.ts'
 import { fromNats } from './nats-errors.ts'
 import { publish } from './publish.ts'
+import { readNext } from './read-log.ts'
 
 /**
  * The writing side of a run's log. The order that keeps it whole, for whoever owns the run:
@@ -30,9 +32,18 @@ const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 export async function readOwner(nats: Nats, run: string): Promise<{ sequence: number; record: OwnerRecord | null }> {
   try {
     const found = await nats.jsm.direct.getMessage(STREAM.runs, { last_by_subj: ownerSubject(run) })
-    return found === null ? { sequence: 0, record: null } : { sequence: found.seq, record: found.json<OwnerRecord>() }
+    return found === null ? { sequence: 0, record: null } : { sequence: found.seq, record: parseOwner(found.string()) }
   } catch (error) {
     throw fromNats(error, `read the owner of run ${run}`)
+  }
+}
+
+/** Whoever wrote it, its sequence fences; what it says is for people. */
+function parseOwner(text: string): OwnerRecord | null {
+  try {
+    return JSON.parse(text) as OwnerRecord
+  } catch {
+    return null
   }
 }
 
@@ -63,7 +74,7 @@ export async function readTail(nats: Nats, fence: Fence): Promise<Tail> {
     try {
       const found = await directGet(nats, STREAM.runs, { multi_last: subjects }, TAIL_TIMEOUT_MS)
       const tail = tailAt(fence, found)
-      if (tail !== 'behind') return tail
+      if (tail !== 'behind') return await withLastEvent(nats, run, tail)
     } catch (error) {
       if (!isCode(error, 'unavailable')) throw error
     }
@@ -74,22 +85,39 @@ export async function readTail(nats: Nats, fence: Fence): Promise<Tail> {
     fence,
     found.filter((message) => message !== null),
   )
-  if (tail !== 'behind') return tail
+  if (tail !== 'behind') return await withLastEvent(nats, run, tail)
   throw new BatonError('vanished', `run ${run}: the owner record of epoch ${fence.epoch} is gone`)
 }
 
+/**
+ * Somebody published by hand to the subject of the run, and the last message is no event: the leader is asked for the
+ * one before it, step by step from the checkpoint. Taken for an empty log, it would be numbered anew.
+ */
+async function withLastEvent(nats: Nats, run: string, { scribbled, ...tail }: FoundTail): Promise<Tail> {
+  if (!scribbled) return tail
+  let last: StoredEvent | null = null
+  for (let after = Math.max(0, (tail.checkpoint?.sequence ?? 0) - 1); ; after = last.sequence) {
+    const next = await readNext(nats, run, after, 'leader')
+    if (next === null) return { ...tail, last }
+    last = next
+  }
+}
+
+type FoundTail = Tail & { readonly scribbled: boolean }
 type TailMessage = EventMessage & { readonly subject: string; readonly seq: number }
 
-function tailAt({ run, epoch }: Fence, found: readonly TailMessage[]): Tail | 'behind' {
+function tailAt({ run, epoch }: Fence, found: readonly TailMessage[]): FoundTail | 'behind' {
   const of = (subject: string) => found.find((message) => message.subject === subject)
   const owner = of(ownerSubject(run))
   if (owner === undefined || owner.seq < epoch) return 'behind'
   if (owner.seq > epoch) throw new BatonError('lost', `run ${run}: epoch ${owner.seq} has replaced epoch ${epoch}`)
-  const last = of(runSubject(run))
+  const newest = of(runSubject(run))
+  const last = newest === undefined ? null : decodeEvent(run, newest.seq, newest)
   const cursor = of(cursorSubject(run))
   return {
-    last: last === undefined ? null : decodeEvent(run, last.seq, last),
-    checkpoint: cursor === undefined ? null : (JSON.parse(new TextDecoder().decode(cursor.data)) as Checkpoint),
+    last,
+    checkpoint: cursor === undefined ? null : parseCheckpoint(new TextDecoder().decode(cursor.data)),
+    scribbled: newest !== undefined && last === null,
   }
 }
 
