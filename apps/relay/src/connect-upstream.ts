@@ -117,11 +117,10 @@ function judge(response: Dispatcher.ResponseData): Answer {
   if (status === 200) return stream(headers, body)
   drop(body)
   const reason = `answered ${status}`
+  const more = { retryAfterMs: retryAfterMs(headers['retry-after'], Date.now()) }
   if (status === 204 || status === 410) return { kind: 'over', reason }
-  if (status === 401 || status === 403 || status === 404) return failed(reason, { doubtful: true })
-  if (status === 408 || status === 425 || status === 429 || status >= 500) {
-    return failed(reason, { retryAfterMs: retryAfterMs(headers['retry-after'], Date.now()) })
-  }
+  if (status === 401 || status === 403 || status === 404) return failed(reason, { doubtful: true, ...more })
+  if (status === 408 || status === 425 || status === 429 || status >= 500) return failed(reason, more)
   return { kind: 'refused', reason }
 }
 

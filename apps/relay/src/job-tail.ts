@@ -156,7 +156,10 @@ export class JobTail {
     const floorMs = clampWait(Math.max(this.#retryMs, this.#retryAfterMs))
     const limits = { baseMs: FIRST_WAIT_MS, ceilingMs: MOST_WAIT_MS, floorMs }
     const waitMs = backoffMs(Math.max(0, this.#fruitless - 1), this.#deps.upstream.random(), limits)
-    return Math.min(waitMs, Math.max(0, this.#giveUpAtMs() - Date.now()))
+    const nowMs = Date.now()
+    // What the agent says when the time is up is what counts, and the time is short: nobody sleeps past it.
+    const inDoubtMs = this.#doubtfulSinceMs === null ? Infinity : this.#doubtfulSinceMs + DOUBT_MS - nowMs
+    return Math.min(waitMs, Math.max(LEAST_WAIT_MS, inDoubtMs), Math.max(0, this.#giveUpAtMs() - nowMs))
   }
 
   #giveUpAtMs(): number {

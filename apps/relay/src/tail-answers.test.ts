@@ -54,6 +54,13 @@ describe('an answer', () => {
     expect(agent.requests).toHaveLength(2)
   })
 
+  test('of 404 that asks for a longer wait than is left of the 30 s is heard, and asked once more when they end', async () => {
+    const agent = await testAgent(says(404, { 'retry-after': '25' }))
+    const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 28_500 })
+    expect(await tail.outcome).toEqual({ reason: 'failed', detail: 'answered 404' })
+    expect(agent.requests.length).toBeLessThanOrEqual(3)
+  })
+
   test('of 404 is not final when the 30 s were something else', async () => {
     const agent = await testAgent(says(503), says(404), streams(DONE))
     const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 60_000 })
