@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { readConfig, type Environment } from '@baton/service/config'
 import { allVariables, commonVariables, relayVariables, secretPattern } from '@baton/service/variables'
+import { isAllowEntry } from './guard-address.ts'
 
 /** The relay's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
 export function relayConfig(environment: Environment) {
@@ -10,10 +11,14 @@ export function relayConfig(environment: Environment) {
     {
       others: allVariables,
       patterns: [secretPattern],
-      relations: (v) =>
-        v.BATON_CLAIM_TTL_MS < 3 * v.BATON_CLAIM_RENEW_MS
+      relations: (v) => [
+        ...(v.BATON_CLAIM_TTL_MS < 3 * v.BATON_CLAIM_RENEW_MS
           ? [`BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS (${3 * v.BATON_CLAIM_RENEW_MS})`]
-          : [],
+          : []),
+        ...v.BATON_UPSTREAM_ALLOW.filter((entry) => !isAllowEntry(entry)).map(
+          (entry) => `BATON_UPSTREAM_ALLOW: ${entry} is neither a network (10.0.0.0/8), an address nor a host name`,
+        ),
+      ],
     },
   )
   const secrets = Object.entries(environment)

@@ -45,6 +45,11 @@ const inside = (address: Address, [base, bits]: Network): boolean =>
     ? base instanceof ipaddr.IPv4 && address.match(base, bits)
     : base instanceof ipaddr.IPv6 && address.match(base, bits)
 
+const isHostName = (entry: string): boolean => hostName.test(entry) && !/^[\d.]+$/.test(entry)
+
+/** Can this stand in the list of what an operator allows? */
+export const isAllowEntry = (entry: string): boolean => network(entry) !== null || isHostName(entry)
+
 /**
  * Public addresses are allowed, all others refused but those an operator listed: networks in CIDR form, single
  * addresses, or host names (whatever they resolve to). An entry that is none of these throws `invalid`.
@@ -55,7 +60,7 @@ export function createAddressGuard(allow: readonly string[]): AddressGuard {
   for (const entry of allow) {
     const found = network(entry)
     if (found !== null) networks.push(found)
-    else if (hostName.test(entry) && !/^[\d.]+$/.test(entry)) hosts.add(bare(entry))
+    else if (isHostName(entry)) hosts.add(bare(entry))
     else throw new BatonError('invalid', `${entry} is neither a network (10.0.0.0/8), an address nor a host name`)
   }
   return (host, text) => {

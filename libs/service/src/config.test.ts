@@ -27,6 +27,14 @@ describe('the environment', () => {
     expect(complaints({ BATON_A: '1.5' })).toEqual(['BATON_A: must be a whole number'])
     expect(complaints({ BATON_A: '-1' })).toEqual(['BATON_A: must be a whole number'])
   })
+  test('is refused with what does not fit together as well, unless a part of it is wrong by itself', () => {
+    const relations = () => ['BATON_A: too small for BATON_B', 'BATON_L: too long']
+    expect(complaints({ BATON_A: '11', BATON_C: '1' }, { relations })).toEqual([
+      'BATON_C: no such variable',
+      'BATON_A: must be at most 10',
+      'BATON_L: too long',
+    ])
+  })
   test('may hold what other apps know', () => {
     expect(complaints({ BATON_PORT: '1' }, { others: allVariables })).toEqual([])
     expect(complaints({ BATON_SECRET_X: '1' }, { patterns: [/^BATON_SECRET_/] })).toEqual([])
@@ -43,5 +51,9 @@ test('the tables read an empty environment', () => {
   expect(values.BATON_NATS_URL).toEqual(['nats://127.0.0.1:4222'])
   expect(values.BATON_REPLICAS).toBe(1)
   expect(() => readConfig({ BATON_NATS_URL: 'not a url' }, commonVariables)).toThrow(/BATON_NATS_URL/)
+  for (const url of ['http://127.0.0.1:4222', 'nats://a,ws://b']) {
+    expect(() => readConfig({ BATON_NATS_URL: url }, commonVariables)).toThrow(/BATON_NATS_URL/)
+  }
+  expect(readConfig({ BATON_NATS_URL: 'a:4222, tls://b' }, commonVariables).BATON_NATS_URL).toHaveLength(2)
   expect(() => readConfig({ BATON_REPLICAS: '2' }, commonVariables)).toThrow(/BATON_REPLICAS/)
 })

@@ -59,9 +59,14 @@ export function readConfig<T extends z.ZodRawShape>(
     .map((name) => `${name}: no such variable`)
   const known = Object.fromEntries(Object.entries(given).filter(([name]) => name in table))
   const found = z.object(table).safeParse(known)
-  const wrong = found.success
-    ? relations(found.data)
-    : found.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+  const issues = found.success ? [] : found.error.issues
+  const bad = new Set(issues.map(({ path }) => String(path[0])))
+  // What does not fit together is told along with what is wrong by itself, unless that has a part in it.
+  const fine = found.success
+    ? found
+    : z.object(table).safeParse(Object.fromEntries(Object.entries(known).filter(([name]) => !bad.has(name))))
+  const apart = fine.success ? relations(fine.data).filter((one) => ![...bad].some((name) => one.includes(name))) : []
+  const wrong = [...issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`), ...apart]
   const complaints = [...unknown, ...wrong]
   if (!found.success || complaints.length > 0) throw new ConfigError(complaints)
   return found.data

@@ -12,8 +12,11 @@ export const commonVariables = {
     .default('nats://127.0.0.1:4222')
     .transform((text) => text.split(',').map((part) => part.trim()))
     .refine(
-      (urls) => urls.every((url) => URL.canParse(url.includes('://') ? url : `nats://${url}`)),
-      'must be NATS URLs',
+      (urls) =>
+        urls.every((url) =>
+          url.includes('://') ? /^(nats|tls):/.test(url) && URL.canParse(url) : URL.canParse(`nats://${url}`),
+        ),
+      'must be NATS URLs (nats://host:4222)',
     ),
   BATON_NATS_CREDS: z.string().optional(),
   BATON_REPLICAS: z.enum(['1', '3']).default('1').transform(Number),
