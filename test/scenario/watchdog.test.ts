@@ -83,6 +83,16 @@ const told = (run: string, ...wanted: Verdict[]): Promise<unknown> =>
 const nothingTold = (run: string, forMs: number): Promise<void> =>
   steadily(`nothing is told of ${run}`, async () => (await verdicts(run)).length === 0, forMs)
 
+/** So many more times it has looked at everything. */
+async function looks(dog: App, more: number): Promise<void> {
+  const done = async () => {
+    const figures = await (await fetch(`${dog.url}/metrics`)).text()
+    return Number(/^baton_watchdog_sweeps_total\{outcome="done"\} (\d+)$/m.exec(figures)?.[1] ?? 0)
+  }
+  const before = await done()
+  await eventually('it looks again', async () => (await done()) >= before + more, LONG)
+}
+
 const isEnded = async (run: string): Promise<boolean> => (await readStatus(system.store, run))?.state === 'ended'
 
 describe.concurrent('every verdict', () => {
@@ -216,17 +226,37 @@ describe('what happens to others is not held against a run', () => {
 
   test('NATS away for a while: nobody is judged on what could not be written', async () => {
     await using dog = await watchdog()
-    const { agent, run } = await start()
-    await using _ = agent
-    const work = agent.every(200, () => agent.say('output'))
-    await delay(2000)
+    const [busy, thinking] = [await start(), await start()]
+    await using _b = busy.agent
+    await using _t = thinking.agent
+    const work = busy.agent.every(200, () => busy.agent.say('output'))
+    thinking.agent.say('output')
+    await delay(1000)
     await system.nats.kill()
     await delay(HOUR_MS)
     expect((await fetch(`${dog.url}/livez`)).status).toBe(200)
     await system.nats.start()
-    await steadily('nothing is told', async () => (await verdicts(run)).length === 0, QUIET_MS + 2000)
+    // Its last sign is older than every threshold by now; whether it gave others nobody can know.
+    await looks(dog, 2)
+    thinking.agent.say('output')
+    await nothingTold(busy.run, QUIET_MS + 2000)
+    expect(await verdicts(thinking.run)).not.toContain('stalled')
     work[Symbol.dispose]()
+    await told(busy.run, 'quiet', 'stalled')
+  })
+
+  test('a watchdog that has just started knows nothing about anybody’s silence', async () => {
+    const { agent, run } = await start({ quietMs: QUIET_MS })
+    await using _ = agent
+    agent.say('output')
+    await delay(HOUR_MS + 1000)
+    await using dog = await watchdog()
+    await looks(dog, 2)
+    expect(await verdicts(run)).toEqual([])
     await told(run, 'quiet', 'stalled')
+    const [quiet, stalled] = await alerts(run)
+    // It took a whole threshold of its own for each.
+    expect(Date.parse(stalled?.since ?? '') - Date.parse(quiet?.since ?? '')).toBeGreaterThan(HOUR_MS - QUIET_MS - 1500)
   })
 
   test('three watchdogs, one killed: each change is told once, in the stream, to the webhook and in the log', async () => {
