@@ -1,4 +1,4 @@
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer, STATUS_CODES, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { createApp } from './app.ts'
@@ -18,6 +18,8 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
   // Its own Request and Response would send a second head for what a stream has answered itself.
   const handle = getRequestListener(createApp(edge).fetch, {
     overrideGlobalObjects: false,
+    // HTTP/1.0 needs no Host, and probes of load balancers send none.
+    hostname: 'localhost',
     // The app answers for its own failures; what comes here is a request whose target or host makes no URL.
     errorHandler: () =>
       problemResponse(new Problem(400, 'invalid', 'the request target or the Host header is malformed')),
@@ -31,6 +33,11 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
       void handle(request, response)
     },
   )
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    // Behind a request that is being answered there is no place for another answer.
+    if (socket.writable && (requests.get(socket) ?? 0) === 0) socket.write(refusal(error.code))
+    socket.destroy()
+  })
   const { maxConnections } = edge.config
   if (maxConnections > 0) server.maxConnections = maxConnections + SPARE_CONNECTIONS
   await new Promise<void>((resolve, reject) => {
@@ -39,6 +46,20 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
   })
   const address = server.address()
   return { server, port: typeof address === 'object' && address !== null ? address.port : port }
+}
+
+/** The whole answer to bytes that make no request, which no handler ever sees. */
+function refusal(code: string | undefined): string {
+  const [status, detail] =
+    code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'the headers are larger than this server reads']
+      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'the request did not come in time']
+        : [400, 'this is not an HTTP request']
+  const title = STATUS_CODES[status] ?? 'Error'
+  const body = JSON.stringify({ type: 'about:blank', title, status, code: 'invalid', detail })
+  const head = `content-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`
+  return `HTTP/1.1 ${status} ${title}\r\n${head}\r\n\r\n${body}`
 }
 
 function count(requests: WeakMap<Socket, number>, socket: Socket, response: ServerResponse): number {
