@@ -97,6 +97,22 @@ describe('an answer that is no stream', () => {
     expect((await fetch(`${edge.url}/runs/%zz/events`)).status).toBe(404)
   })
 
+  test.each([
+    ['bytes that are no request', 'GARBAGE\r\n\r\n', 400],
+    ['headers without an end', `GET /runs HTTP/1.1\r\nHost: edge\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  ])('is a problem also for %s', async (_, bytes, status) => {
+    using wire = new Wire(edge, bytes)
+    await eventually('it is answered', () => wire.ended)
+    expect(wire.text).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    expect(JSON.parse(wire.text.split('\r\n\r\n')[1] ?? '')).toMatchObject({ type: 'about:blank', status })
+  })
+
+  test('needs no Host from HTTP/1.0, as probes send it', async () => {
+    using wire = new Wire(edge, 'GET /livez HTTP/1.0\r\n\r\n')
+    await eventually('it is answered', () => wire.ended)
+    expect(wire.text).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
   test('HEAD has the headers of a stream and leaves nothing behind', async () => {
     await writeRange(log.nats, 'head', 1, 1)
     for (let round = 0; round < 50; round++) {
@@ -211,7 +227,7 @@ describe('limits', () => {
     const busy = await fetch(url, { headers: { accept: 'text/event-stream', 'last-event-id': '1-1' } })
     expect(busy.status).toBe(200)
     const text = await busy.text()
-    expect(text).toMatch(/^retry: \d+\nevent: stream\.busy\ndata: \{"reason":"limit","retryAfterMs":\d+\}\n\n$/)
+    expect(text).toMatch(/^retry: \d+\n: baton\nevent: stream\.busy\ndata: \{"reason":"limit","retryAfterMs":\d+\}\n\n$/)
     const told = await fetch(url, { headers: { accept: 'text/event-stream', 'baton-client': 'test' } })
     expect(told.status).toBe(429)
     expect(Number(told.headers.get('retry-after'))).toBeGreaterThan(0)

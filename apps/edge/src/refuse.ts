@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import { isCode } from '@baton/core/errors'
-import { formatOwn, STREAM_HEADERS } from '@baton/sse/format'
+import { formatOwn, opening, STREAM_HEADERS } from '@baton/sse/format'
 import { isEventSource } from './accepts.ts'
 import type { EdgeEnv } from './app.ts'
 import { clientAddress } from './client-address.ts'
@@ -40,7 +40,7 @@ export function refuse(edge: Edge, c: Context<EdgeEnv>, why: unknown): Response 
   edge.metrics.opened('busy')
   const retryAfterMs = busyMs(reason, Math.random())
   if (isEventSource(c.req.header('accept'), c.req.header('baton-client'))) {
-    const block = formatOwn('stream.busy', { reason, retryAfterMs }, { retryMs: retryAfterMs })
+    const block = opening(retryAfterMs) + formatOwn('stream.busy', { reason, retryAfterMs })
     return c.body(block, 200, { ...STREAM_HEADERS })
   }
   const { status, detail } = said[reason]
