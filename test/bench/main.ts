@@ -4,13 +4,18 @@ import { root } from '../kit/find-binary.ts'
 import { machine, type Row } from './measure.ts'
 import { takeoverBenches } from './takeover.ts'
 import { throughputBenches } from './throughput.ts'
+import { watchdogBenches } from './watchdog.ts'
 
 /**
  * Measures, prints a table, writes JSON under .baton/bench/. Words on the command line choose: only the benches whose
  * name holds one of them run.
  */
 const chosen = process.argv.slice(2)
-const benches: Readonly<Record<string, () => Promise<Row>>> = { ...takeoverBenches, ...throughputBenches }
+const benches: Readonly<Record<string, () => Promise<Row>>> = {
+  ...takeoverBenches,
+  ...throughputBenches,
+  ...watchdogBenches,
+}
 
 const rows: Row[] = []
 console.log(machine())

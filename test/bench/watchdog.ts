@@ -1,0 +1,49 @@
+import { BUCKET, bucketStream } from '@baton/store/names'
+import { eventually } from '../kit/eventually.ts'
+import { startWatchdog } from '../kit/process.ts'
+import { System } from '../kit/system.ts'
+import { LiveWatch } from './live-watch.ts'
+import { MiB, TrafficMeter, useOf, type Row } from './measure.ts'
+
+/** Some whole rounds of looking. */
+const SECONDS = 30
+
+/** A thousand runs with two heartbeats each, and one watchdog with its own defaults: what each costs. */
+async function verdicts(): Promise<Row> {
+  const runs = 1000
+  await using system = await System.start({ relays: 1, edges: 1, environment: { BATON_RELAY_CAPACITY: '2000' } })
+  const watch = new LiveWatch(system.store)
+  await using meter = await TrafficMeter.of(system.nats)
+  for (let at = 0; at < runs; at++) {
+    const job = system.agents.job(`run-${at}`, { events: 1_000_000, perSecond: 1 })
+    await system.register(`run-${at}`, { url: job.url })
+  }
+  await eventually('all runs flow', () => watch.events > 2 * runs, { withinMs: 60_000 })
+  watch.close()
+  const heartbeats = async () => (await system.store.jsm.streams.info(bucketStream(BUCKET.heartbeats))).state.last_seq
+  const alone = await during(async () => ({ ...(await meter.read()), heartbeats: await heartbeats() }))
+  await using watchdog = await startWatchdog('watchdog', { natsUrl: system.nats.url })
+  const watched = await during(async () => ({ ...(await meter.read()), ...(await useOf(watchdog.pid)) }))
+  return {
+    what: `${runs} runs with heartbeats, judged by one watchdog`,
+    figures: {
+      heartbeats_per_s: Math.round(alone.heartbeats),
+      nats_sent_per_s_for_verdicts: Math.round(watched.sent - alone.sent),
+      nats_received_per_s_for_verdicts: Math.round(watched.received - alone.received),
+      watchdog_cpu_percent: (watched.cpuMs / 10).toFixed(1),
+      watchdog_rss_mib: MiB((await useOf(watchdog.pid)).residentBytes),
+    },
+  }
+}
+
+/** How much each figure grew per second. */
+async function during<T extends Readonly<Record<string, number>>>(read: () => Promise<T>): Promise<T> {
+  const [before, atMs] = [await read(), performance.now()]
+  await new Promise((resolve) => setTimeout(resolve, SECONDS * 1000))
+  const after = await read()
+  const seconds = (performance.now() - atMs) / 1000
+  const grown = Object.entries(after).map(([name, value]) => [name, (value - (before[name] ?? 0)) / seconds])
+  return Object.fromEntries(grown) as T
+}
+
+export const watchdogBenches = { verdicts }
