@@ -51,6 +51,11 @@ test('a key deleted from the registry cancels the run', async ({ system, run }) 
   const end = await client.until('stream.end', (frame) => frame.event === 'stream.end')
   expect(JSON.parse(end.data ?? '')).toMatchObject({ reason: 'cancelled' })
   await client.done
+  const status = await eventually('the run is ended', async () => {
+    const now = await readStatus(system.store, run)
+    return now?.state === 'ended' ? now : null
+  })
+  expect(status.jobs).toEqual([{ job: 'main', state: 'cancelled', reason: null, failingSince: null }])
 })
 
 test('a registry record that is not valid is reported and harms no other run', async ({ system, run }) => {
