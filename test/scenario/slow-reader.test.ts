@@ -54,17 +54,16 @@ test('I7 I8: readers that never read cost bounded memory, disturb nobody, are cu
   const before = await residentBytes(edge.pid)
   const readers = Array.from({ length: READERS }, () => neverReading(system.edgeUrl(`/runs/${run}/events`)))
 
+  const subscribers = async () => ((await system.show(run)) as unknown as { subscribers: number }).subscribers
+  await eventually('all of them are served', async () => (await subscribers()) === READERS + 1)
+
   await client.untilEvents(EVENTS, 60_000)
   const openings = client.openings.length
   expect(openings, 'connections of the client that reads').toBe(1)
   // Queues without a bound would hold 20 × 32 MiB.
   expect((await residentBytes(edge.pid)) - before).toBeLessThan(250 * 2 ** 20)
 
-  await eventually(
-    'the edge has cut them off',
-    async () => ((await system.show(run)) as unknown as { subscribers: number }).subscribers === 1,
-    { withinMs: 30_000 },
-  )
+  await eventually('the edge has cut them off', async () => (await subscribers()) === 1, { withinMs: 30_000 })
   const ids = await Promise.all(readers.map((reader) => reader.drain()))
   const lastEventId = ids[0] ?? null
   expect(lastEventId).not.toBeNull()

@@ -46,6 +46,8 @@ export class Feed implements Source {
   readonly #deps: FeedDeps
   readonly #over = new AbortController()
   readonly #replays = new Set<Replay>()
+  /** Replays that are over, with clients that have not asked for more yet. */
+  readonly #left = new Set<Replay>()
   readonly #changed = new Set<() => void>()
   #ring = new Ring({ sequence: 0, index: 0 })
   #splice: Splice<StoredEvent> = new Splice({ sequence: 0, index: 0 }, MAX_AHEAD)
@@ -103,10 +105,10 @@ export class Feed implements Source {
     return this.#over.signal.aborted
   }
 
-  /** Clients at the ring and on their way to it. */
+  /** Clients at the ring and on their way to it, those who read too slowly for their replay to wait included. */
   get subscribers(): number {
     let count = this.clients.size
-    for (const replay of this.#replays) count += replay.clients.size
+    for (const replay of [...this.#replays, ...this.#left]) count += replay.clients.size
     return count
   }
 
@@ -166,6 +168,8 @@ export class Feed implements Source {
 
   forget(replay: Replay): void {
     this.#replays.delete(replay)
+    if (replay.clients.size > 0) this.#left.add(replay)
+    for (const left of this.#left) if (left.clients.size === 0) this.#left.delete(left)
     if (this.#oldest?.replay === replay) this.#oldest = null
   }
 
