@@ -2,7 +2,7 @@ import { BatonError, isCode } from '@baton/core/errors'
 import { BUSY, readBusyMs } from '@baton/core/busy'
 import { advance } from '@baton/core/cursor'
 import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, GAP, type RunEvent } from '@baton/core/event'
-import { FRESH_CURSOR, type Checkpoint, type JobCursor, type JobStatus, type RunStatus } from '@baton/core/records'
+import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@baton/core/records'
 import type { JobSpec, RunSpec } from '@baton/core/run'
 import type { Log } from '@baton/service/log'
 import { pause } from '@baton/service/sleep'
@@ -311,7 +311,7 @@ class RunOwner {
     const { claim, status } = this.#owned
     const { fence } = this.#appender
     // A relay that only finds the end knows nothing of the jobs: what the last status says of them stays.
-    const jobs = found ? (status?.jobs ?? this.#status.jobs()) : this.#status.jobs().map(settled)
+    const jobs = found ? (status?.jobs ?? this.#status.jobs()) : this.#status.jobs()
     const ending = { nats, fence, owner: { relay, boot }, jobs, checkpoint: this.#cursors, logAgeMs: runsMaxAgeMs }
     await this.#pulsing(settleEnd(end, ending, this.#writing)).catch((error: unknown) => {
       if (!isCode(error, 'lost')) throw error
@@ -347,12 +347,6 @@ function whenAborted(signal: AbortSignal): Promise<void> {
 
 const jobState = ({ reason }: JobOutcome | NonNullable<JobCursor['ended']>) =>
   reason === 'failed' || reason === 'cancelled' ? reason : 'completed'
-
-/** A job that the end of its run has cut short is cancelled: there is nobody to connect any more. */
-const settled = (job: JobStatus): JobStatus =>
-  job.state === 'completed' || job.state === 'failed' || job.state === 'cancelled'
-    ? job
-    : { ...job, state: 'cancelled', reason: null, failingSince: null }
 
 /** A run is failed if one of its jobs is, else cancelled if one is, else completed. */
 function summary(outcomes: readonly JobOutcome[]): End {
