@@ -202,15 +202,19 @@ describe.concurrent('every verdict', () => {
 describe('what happens to others is not held against a run', () => {
   beforeEach(() => system.heal(), 60_000)
 
-  test('a run taken over a second ago is as it was: at work, or silent and connected', async () => {
+  test('a run taken over a second ago is as it was: at work, busy, or silent and connected', async () => {
     await using _dog = await watchdog()
-    const [busy, silent] = [await start(), await start({ quietMs: 3_600_000, stallMs: 3_600_000 })]
+    const working = await start()
+    const busy = await start()
+    const silent = await start({ quietMs: 3_600_000, stallMs: 3_600_000 })
+    await using _w = working.agent
     await using _b = busy.agent
     await using _s = silent.agent
-    using _work = busy.agent.every(200, () => busy.agent.say('output'))
+    using _work = working.agent.every(200, () => working.agent.say('output'))
+    busy.agent.say('busy', { until: Date.now() + 120_000 })
     // Longer than without a byte a run may be that has no connection.
     await delay(DISCONNECT_MS + 3000)
-    for (const { run } of [busy, silent]) {
+    for (const { run } of [working, busy, silent]) {
       const before = await system.claim(run)
       const owner = await system.owner(run)
       await owner.child.kill()
@@ -220,7 +224,8 @@ describe('what happens to others is not held against a run', () => {
       })
       await owner.restart()
     }
-    await nothingTold(busy.run, DISCONNECT_MS + 2000)
+    await nothingTold(working.run, DISCONNECT_MS + 2000)
+    expect(await verdicts(busy.run)).toEqual([])
     expect(await verdicts(silent.run)).toEqual([])
   })
 
@@ -320,8 +325,22 @@ describe('the policy `fail`', () => {
     expect(await events()).toEqual(log)
     await eventually('nobody holds it', async () => (await system.claim(run)) === null)
     expect(await (await fetch(`${dog.url}/metrics`)).text()).toMatch(
-      /^baton_watchdog_orphans_total\{outcome="ended"\} 1$/m,
+      /^baton_watchdog_orphans_total\{outcome="ended"\} \d+$/m,
     )
+  })
+
+  test('it ends an orphan whose owner is well but reaches no agent, and the owner lets it go', async () => {
+    await using _dog = await watchdog({ BATON_ON_ORPHAN: 'fail' })
+    const { agent, run } = await start({ quietMs: 3_600_000 })
+    await using _ = agent
+    agent.say('output')
+    await eventually('it is stored', async () => (await system.log(run)).length > 1)
+    agent.refuses = true
+    agent.cut()
+    await told(run, 'disconnected', 'orphaned', 'ended')
+    const events = (await system.log(run)).filter(({ kind }) => kind === 'event')
+    expect(events).toMatchObject([{ event: { type: 'output' } }, { event: { type: 'stream.end', index: 2 } }])
+    await eventually('nobody holds it', async () => (await system.claim(run)) === null)
   })
 
   test('liveness ends nothing and saves nothing: the two heartbeats are not each other', async () => {
