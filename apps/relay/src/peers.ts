@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import type { Beat } from '@baton/core/records'
-import { mayAccuse, silenceConvicts, suspicion } from '@baton/core/suspicion'
+import { mayAccuse, nobodyConvicts, silenceConvicts, suspicion } from '@baton/core/suspicion'
 import { pause } from '@baton/service/sleep'
 import type { Log } from '@baton/service/log'
 import type { Nats } from '@baton/store/connect'
@@ -38,7 +38,9 @@ export class Peers {
   readonly #asking = new Set<string>()
   #ownBeatAtMs = 0
   #connectedAtMs = 0
-  #reconnectedAtMs = 0
+  /** When this process last came back to NATS; never, while its first connection lasts. */
+  #returnedAtMs = -Infinity
+  #curedAtMs = 0
   #loopLagMs = 0
 
   constructor(deps: PeersDeps) {
@@ -68,6 +70,11 @@ export class Peers {
   live(): string[] {
     const others = [...this.#peers.values()].filter(({ beat }) => !beat.draining).map(({ beat }) => beat.boot)
     return this.#deps.draining() ? others : [this.#deps.boot, ...others]
+  }
+
+  /** Beats out of turn: what has just changed, e.g. that this relay drains, decides who claims what next. */
+  announce(): void {
+    sendBeat(this.#deps.nats, this.#beat())
   }
 
   loads(): Beat[] {
@@ -134,8 +141,8 @@ export class Peers {
   /** A relay that does not hear itself sits on a dead or paused connection: the client is told to make a new one. */
   #cureDeafness(now: number): void {
     const deafMs = now - this.#ownBeatAtMs
-    if (deafMs < 10 * this.#deps.beatMs || now - this.#reconnectedAtMs < RECONNECT_EVERY_MS) return
-    this.#reconnectedAtMs = now
+    if (deafMs < 10 * this.#deps.beatMs || now - this.#curedAtMs < RECONNECT_EVERY_MS) return
+    this.#curedAtMs = now
     this.#deps.log.warn({ deaf_ms: Math.round(deafMs) }, 'nats.deaf')
     void this.#deps.nats.nc.reconnect().catch(() => undefined)
   }
@@ -169,7 +176,7 @@ export class Peers {
         if (how === 'notice' || asked === 1) break
         await pause(50, signal)
       }
-      if (this.#mayAccuse()) this.#bury(boot, how)
+      if (nobodyConvicts(performance.now() - this.#returnedAtMs)) this.#bury(boot, how)
     } finally {
       this.#asking.delete(boot)
     }
@@ -187,7 +194,7 @@ export class Peers {
   async #followConnection(signal: AbortSignal): Promise<void> {
     for await (const status of this.#deps.nats.nc.status()) {
       if (signal.aborted) return
-      if (status.type === 'reconnect') this.#connectedAtMs = performance.now()
+      if (status.type === 'reconnect') this.#connectedAtMs = this.#returnedAtMs = performance.now()
     }
   }
 }

@@ -26,6 +26,7 @@ const BALANCE_MS = 500
 const MOVES_AT_ONCE = 5
 /** Claims under way at once: a dead peer's 500 runs must not become 500 requests at the same instant. */
 const CLAIMS_AT_ONCE = 64
+const HANDED_OVER_AT_ONCE = 16
 const ASK_AGAIN_MS = 1000
 /** A relay that could not reach a run's agents lets the others go first by this much. */
 const DECLINED_DELAY_MS = 3000
@@ -126,9 +127,16 @@ export class Relay {
       else stop.addEventListener('abort', () => resolve(), { once: true })
     })
     this.#stopping = true
+    this.#peers.announce()
     for (const timer of this.#waiting.values()) clearTimeout(timer)
-    for (const task of this.#tasks.values()) task.leave.abort(stop.reason)
-    await Promise.all([...this.#tasks.values()].map((task) => task.done))
+    // A few at a time: each is then away from its agent for a moment only, where all at once would each wait for all.
+    const turns = new Slots(HANDED_OVER_AT_ONCE)
+    const handOver = (task: Task) =>
+      turns.use(() => {
+        task.leave.abort(stop.reason)
+        return task.done
+      })
+    await Promise.all([...this.#tasks.values()].map(handOver))
     over.abort(stop.reason)
   }
 

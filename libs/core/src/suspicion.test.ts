@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { mayAccuse, silenceConvicts, suspicion } from './suspicion.ts'
+import { mayAccuse, nobodyConvicts, silenceConvicts, suspicion } from './suspicion.ts'
 
 const healthy = { loopLagMs: 5, sinceOwnBeatMs: 150, sinceConnectedMs: 60_000, beatMs: 200 }
 
@@ -21,4 +21,10 @@ test('when several fall silent at once it is doubted for a second more', () => {
   expect(silenceConvicts(1101, 200, 0)).toBe(true)
   expect(silenceConvicts(1101, 200, 1)).toBe(false)
   expect(silenceConvicts(2101, 200, 1)).toBe(true)
+})
+
+test('"nobody listens" convicts at once, but for a process that has just come back to NATS itself', () => {
+  expect(nobodyConvicts(Infinity)).toBe(true)
+  expect(nobodyConvicts(1000)).toBe(true)
+  expect(nobodyConvicts(999)).toBe(false)
 })

@@ -36,6 +36,12 @@ export function mayAccuse(self: Self): boolean {
   )
 }
 
+/**
+ * The server says that nobody listens where a peer should. That needs no doubt about oneself, but where this process has
+ * just come back to NATS: a restarted server meets its clients one by one.
+ */
+export const nobodyConvicts = (sinceReturnedMs: number): boolean => sinceReturnedMs >= SETTLE_MS
+
 /** Two or more silent at once, none of them with nobody listening: it is probably this process. How long to doubt. */
 const DOUBT_MS = 1000
 
