@@ -25,6 +25,8 @@ describe('a registration', () => {
     [{}, /url/],
     [{ url: 'ftp://a/' }, /http/],
     [{ url: 'nonsense' }, /http/],
+    [{ url: 'http://me:word@a/' }, /use "secret"/],
+    [{ url: 'http://a/', cancel: 'http://:word@a/' }, /cancel: .*use "secret"/],
     [{ url: 'http://a/', lables: {} }, /lables/],
     [{ url: 'http://a/', headers: { Authorization: 'x' } }, /use "secret"/],
     [{ url: 'http://a/', headers: { 'X-Api-Key': 'x' } }, /use "secret"/],

@@ -6,10 +6,15 @@ import { isJobName, isRunId } from './ids.ts'
  * Unknown fields are refused: a misspelt `lables` is a mistake somebody wants to hear about.
  */
 const ms = z.int().min(1).max(2_592_000_000)
+const hasCredentials = (text: string): boolean => {
+  const url = URL.canParse(text) ? new URL(text) : null
+  return url !== null && (url.username !== '' || url.password !== '')
+}
 const httpUrl = z
   .string()
   .max(2048)
   .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), 'must be an http or https URL')
+  .refine((text) => !hasCredentials(text), 'must hold no user or password: use "secret"')
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, 'must be a header name')
 const headerValue = z
   .string()
