@@ -124,12 +124,12 @@ export class Watchdog {
   }
 
   async #look(runs: WatchedRuns, stop: AbortSignal): Promise<Look> {
-    if (this.#looks % FULL_LOOK_EVERY === 0) {
-      await runs.sweep()
-      this.#told = await listAlerts(this.#nats, stop)
-    }
+    const full = this.#looks % FULL_LOOK_EVERY === 0
+    if (full) await runs.sweep()
+    const told = full ? await listAlerts(this.#nats, stop) : null
     const nowMs = performance.now()
     const [heartbeats, found] = await Promise.all([readHeartbeats(this.#nats, this.#self.boot, stop), runs.list()])
+    if (told !== null) this.#told = newest(told, this.#told, found)
     const live = found.filter((one) => !this.#isOver(one))
     this.#observation.looked(
       nowMs,
@@ -260,4 +260,18 @@ export class Watchdog {
       this.metrics.oldest.set({ kind }, oldestMs / 1000)
     }
   }
+}
+
+/** What answers may be behind: what we have told since, or learnt from the leader, stands. */
+function newest(
+  listed: ReadonlyMap<string, LastAlert>,
+  known: ReadonlyMap<string, LastAlert>,
+  runs: readonly Watched[],
+): Map<string, LastAlert> {
+  const told = new Map(listed)
+  for (const { run } of runs) {
+    const mine = known.get(run) ?? NOTHING
+    if (mine.sequence > (told.get(run)?.sequence ?? 0)) told.set(run, mine)
+  }
+  return told
 }
