@@ -227,7 +227,9 @@ describe('limits', () => {
     const busy = await fetch(url, { headers: { accept: 'text/event-stream', 'last-event-id': '1-1' } })
     expect(busy.status).toBe(200)
     const text = await busy.text()
-    expect(text).toMatch(/^retry: \d+\n: baton\nevent: stream\.busy\ndata: \{"reason":"limit","retryAfterMs":\d+\}\n\n$/)
+    expect(text).toMatch(
+      /^retry: \d+\n: baton\nevent: stream\.busy\ndata: \{"reason":"limit","retryAfterMs":\d+\}\n\n$/,
+    )
     const told = await fetch(url, { headers: { accept: 'text/event-stream', 'baton-client': 'test' } })
     expect(told.status).toBe(429)
     expect(Number(told.headers.get('retry-after'))).toBeGreaterThan(0)
