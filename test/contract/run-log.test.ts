@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BatonError } from '@baton/core/errors'
 import { readKeyAtLeader, writeKey } from '@baton/store/bucket'
 import { releaseClaim, writeClaim } from '@baton/store/claim-store'
+import { expireRegistration, register, requestCancel, writeStatus } from '@baton/store/registry'
+import { parseRegistration } from '@baton/core/run'
 import { BUCKET, cursorSubject, ownerSubject, runSubject, STREAM } from '@baton/store/names'
 import {
   append,
@@ -177,4 +179,34 @@ test('a key written with a time to live and again without stays: the time belong
 test('the subject of a run holds its events and nothing else', async () => {
   const info = await log.nats.jsm.streams.info(STREAM.runs, { subjects_filter: runSubject('batch') })
   expect(info.state.subjects?.[runSubject('batch')]).toBe(1000)
+})
+
+describe('the registration of an ended run', () => {
+  const spec = parseRegistration('over', { url: 'http://127.0.0.1:1/' })
+  const ended = {
+    state: 'ended',
+    end: { reason: 'completed', detail: null },
+    relay: 'a',
+    boot: 'b1',
+    epoch: 1,
+    jobs: [],
+    since: '',
+  } as const
+
+  test('is not written anew by a wish to cancel, and goes with its log', async () => {
+    if (!spec.ok) throw new Error(spec.reason)
+    await register(log.nats, spec.value)
+    await writeStatus(log.nats, 'over', ended, 3000)
+    await expireRegistration(log.nats, 'over', 1000)
+    expect(await requestCancel(log.nats, 'over')).toBe(true)
+    await eventually('it is gone', async () => (await readKeyAtLeader(log.nats, BUCKET.runs, 'over')).value === null)
+    // Without the status, a registration that outlived it would ask for the run again.
+    expect((await readKeyAtLeader(log.nats, BUCKET.status, 'over')).value).not.toBeNull()
+  })
+})
+
+test('of a stream that is not there nothing can be said: not even that a key is missing', async () => {
+  await using other = await LogServer.start()
+  await other.nats.jsm.streams.delete('KV_claims')
+  expect(await code(readKeyAtLeader(other.nats, BUCKET.claims, 'r1'))).toBe('unavailable')
 })

@@ -54,7 +54,7 @@ class Tailed {
           run: this.#name,
           terminalTypes: TERMINAL,
           cursor: this.#cursors.jobs[spec.job] ?? FRESH_CURSOR,
-          readKept: async () => [...this.log],
+          readKept: async (each) => this.log.forEach(each),
           store: async (event) => {
             if (this.log.length >= until) throw leave.signal.reason
             const index = this.log.length + 1
@@ -67,6 +67,7 @@ class Tailed {
           onState: () => undefined,
           onFailing: () => undefined,
           failingSinceMs: null,
+          doubtfulSinceMs: null,
           upstream,
           log: createLog('test', 'silent'),
         },

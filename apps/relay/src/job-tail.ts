@@ -48,7 +48,7 @@ export class JobTail {
     this.#cursor = deps.cursor
     this.#emission = deps.cursor.ordinal === 0 ? new Emission(KNOWN_EVENTS) : null
     this.#failingSinceMs = deps.failingSinceMs
-    this.#doubtfulSinceMs = deps.failingSinceMs
+    this.#doubtfulSinceMs = deps.doubtfulSinceMs
   }
 
   async run(signal: AbortSignal): Promise<JobOutcome> {
@@ -100,10 +100,11 @@ export class JobTail {
     const patientUntilMs = performance.now() + STALE_MS
     while (this.#emission === null) {
       try {
-        const kept = await readKept(signal)
-        const emission = Emission.of(kept, { ordinal, head: head ?? null }, KNOWN_EVENTS)
+        const read = new Emission(KNOWN_EVENTS, 0, head)
+        await readKept((event) => read.learn(event), signal)
+        const emission = read.upTo(ordinal)
         // A log that ends before the cursor was read from a replica that is behind.
-        const stale = kept.length > 0 && emission.first > ordinal
+        const stale = read.last > 0 && emission.first > ordinal
         if (!stale || performance.now() > patientUntilMs) this.#emission = emission
         else await sleep(READ_AGAIN_MS, signal)
       } catch (error) {
@@ -137,7 +138,7 @@ export class JobTail {
     this.#failures++
     this.#retryAfterMs = answer.retryAfterMs ?? 0
     this.#deps.log.debug({ reason: answer.reason, failures: this.#failures }, 'upstream.failed')
-    this.#deps.onState('failing', answer.reason)
+    this.#deps.onState('failing', answer.reason, answer.doubtful)
     this.#deps.onFailing(this.#failures)
     return null
   }

@@ -5,6 +5,7 @@ import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, GAP, type RunEvent
 import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@baton/core/records'
 import type { JobSpec, RunSpec } from '@baton/core/run'
 import type { Log } from '@baton/service/log'
+import type { Slots } from '@baton/service/slots'
 import { pause } from '@baton/service/sleep'
 import type { HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
@@ -32,6 +33,8 @@ export type OwnDeps = {
   readonly boot: string
   readonly budget: Budget
   readonly upstream: Upstream
+  /** How many runs' logs are read back at once. */
+  readonly readings: Slots
   readonly heartbeatWriteMs: number
   readonly livenessTtlMs: number
   readonly progressTtlMs: number
@@ -65,8 +68,10 @@ export async function ownRun(owned: Owned, deps: OwnDeps): Promise<OwnOutcome> {
   try {
     return await new RunOwner(owned, deps).run()
   } catch (error) {
-    if (owned.claim.lost.aborted || isCode(error, 'lost')) return 'lost'
-    throw error
+    if (!owned.claim.lost.aborted && !isCode(error, 'lost')) throw error
+    // The log may say that the run is another's before the claim does; given up by revision, it harms no successor's.
+    await owned.claim.release().catch(() => undefined)
+    return 'lost'
   }
 }
 
@@ -114,6 +119,7 @@ class RunOwner {
         state: 'waiting',
         reason: null,
         failingSince: known.get(job)?.failingSince ?? null,
+        doubtfulSince: known.get(job)?.doubtfulSince ?? null,
       })),
     )
   }
@@ -212,12 +218,13 @@ class RunOwner {
         run,
         terminalTypes: this.#terminalTypes,
         cursor,
-        readKept: (reading) => this.#readKept(spec.job, reading),
+        readKept: (each, reading) => this.#readKept(spec.job, each, reading),
         store: (event) => this.#appender.push(event),
         onAlive: () => this.#heartbeats.beat('liveness', spec.job),
-        onState: (state, reason) => this.#status.set(spec.job, state, reason),
+        onState: (state, reason, doubtful) => this.#status.set(spec.job, state, reason, doubtful),
         onFailing: (failures) => this.#onFailing(spec.job, failures),
-        failingSinceMs: known?.failingSince == null ? null : Date.parse(known.failingSince),
+        failingSinceMs: atMs(known?.failingSince),
+        doubtfulSinceMs: atMs(known?.doubtfulSince),
         upstream: this.#deps.upstream,
         log: this.#log.child({ job: spec.job }),
       },
@@ -228,13 +235,12 @@ class RunOwner {
   }
 
   /** What the log keeps of a job. What is queued is stored first, so that the answer is whole. */
-  async #readKept(job: string, signal: AbortSignal): Promise<KeptEvent[]> {
+  async #readKept(job: string, each: (event: KeptEvent) => void, signal: AbortSignal): Promise<void> {
+    const { nats, readings } = this.#deps
     await this.#appender.flush(signal)
-    const kept: KeptEvent[] = []
-    for await (const event of readEvents(this.#deps.nats, this.#owned.spec.run, 1, signal)) {
-      if (event.job === job) kept.push(event)
-    }
-    return kept
+    await readings.use(async () => {
+      for await (const event of readEvents(nats, this.#owned.spec.run, 1, signal)) if (event.job === job) each(event)
+    })
   }
 
   #onFailing(job: string, failures: number): void {
@@ -344,6 +350,8 @@ function whenAborted(signal: AbortSignal): Promise<void> {
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
 }
+
+const atMs = (time: string | null | undefined): number | null => (time == null ? null : Date.parse(time))
 
 const jobState = ({ reason }: JobOutcome | NonNullable<JobCursor['ended']>) =>
   reason === 'failed' || reason === 'cancelled' ? reason : 'completed'

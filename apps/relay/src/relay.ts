@@ -17,7 +17,7 @@ import { parseStatus } from '@baton/store/registry'
 import { readOwner } from '@baton/store/run-log'
 import type { RelayConfig } from './config.ts'
 import { createMetrics } from './metrics.ts'
-import { ownRun, type OwnDeps } from './own-run.ts'
+import { ownRun, type OwnDeps, type OwnOutcome } from './own-run.ts'
 import { Peers } from './peers.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -27,16 +27,25 @@ const MOVES_AT_ONCE = 5
 /** Claims under way at once: a dead peer's 500 runs must not become 500 requests at the same instant. */
 const CLAIMS_AT_ONCE = 64
 const HANDED_OVER_AT_ONCE = 16
+const READINGS_AT_ONCE = 32
 const ASK_AGAIN_MS = 1000
 /** A relay that could not reach a run's agents lets the others go first by this much. */
 const DECLINED_DELAY_MS = 3000
 const DECLINED_KEPT = 10_000
-/** A run that failed here is tried again after this, doubled each time. */
-const LEAST_RETRY_MS = 1000
-const MOST_RETRY_MS = 60_000
+/**
+ * A run that failed here is tried again after this, doubled each time. What passes by itself, as an election of NATS
+ * does, is asked again soon: somebody waits for the run.
+ */
+const RETRY_MS = { least: 1000, most: 60_000 }
+const PASSING_RETRY_MS = { least: 250, most: 1000 }
 const BUDGET_BYTES = 256 * 2 ** 20
 
 type Task = { readonly leave: AbortController; readonly cancel: AbortController; done: Promise<void> }
+
+/** A run that is about to be gone for; `isBackoff` where it failed before and its time is not now. */
+type Wait = { readonly timer: NodeJS.Timeout; readonly isBackoff: boolean }
+
+type Failures = { readonly count: number; readonly isPassing: boolean }
 
 type Deps = { readonly nats: Nats; readonly upstream: Upstream; readonly boot: string; readonly log: Log }
 
@@ -52,14 +61,14 @@ export class Relay {
   readonly #own: OwnDeps
   readonly metrics: ReturnType<typeof createMetrics>
   readonly #tasks = new Map<string, Task>()
-  readonly #waiting = new Map<string, NodeJS.Timeout>()
+  readonly #waiting = new Map<string, Wait>()
   readonly #wanted = new Map<string, Parsed<RunSpec>>()
   /** Runs that are wanted and not over: what is shared among the relays. */
   readonly #active = new Set<string>()
   /** Runs ended here whose status has not come back through the watch yet. */
   readonly #endedHere = new Set<string>()
   readonly #declined = new Set<string>()
-  readonly #failures = new Map<string, number>()
+  readonly #failures = new Map<string, Failures>()
   readonly #slots = new Slots(CLAIMS_AT_ONCE)
   #runs!: BucketTable
   #claimed!: BucketTable
@@ -93,6 +102,7 @@ export class Relay {
       boot,
       upstream,
       budget: { bytes: 0, limitBytes: BUDGET_BYTES },
+      readings: new Slots(READINGS_AT_ONCE),
       heartbeatWriteMs: config.heartbeatWriteMs,
       livenessTtlMs: config.livenessTtlMs,
       progressTtlMs: config.progressTtlMs,
@@ -128,7 +138,7 @@ export class Relay {
     })
     this.#stopping = true
     this.#peers.announce()
-    for (const timer of this.#waiting.values()) clearTimeout(timer)
+    for (const { timer } of this.#waiting.values()) clearTimeout(timer)
     // A few at a time: each is then away from its agent for a moment only, where all at once would each wait for all.
     const turns = new Slots(HANDED_OVER_AT_ONCE)
     const handOver = (task: Task) =>
@@ -161,7 +171,9 @@ export class Relay {
     const { nats, boot, log } = this.#deps
     while (!stop.aborted) {
       await pause(BALANCE_MS, stop)
-      if (!this.#ready || stop.aborted || this.#waiting.size > 0) continue
+      // While runs are about to be claimed nobody's share is known.
+      const claiming = [...this.#waiting.values()].some(({ isBackoff }) => !isBackoff)
+      if (!this.#ready || stop.aborted || claiming) continue
       const move = rebalance(boot, this.#peers.loads(), Math.min(MOVES_AT_ONCE, this.#room()))
       if (move === null) continue
       const given = await askRelease(nats, move.from, move.runs)
@@ -178,9 +190,33 @@ export class Relay {
     this.#activate(run)
     const task = this.#tasks.get(run)
     // A record made invalid under a live run harms nothing: the run goes on as it was registered.
-    if (task !== undefined && (spec === null || (spec.ok && spec.value.cancel)))
-      task.cancel.abort(new Error('cancelled'))
+    if (task !== undefined && spec === null) void this.#cancelIfGone(run, task)
+    if (task !== undefined && spec?.ok === true && spec.value.cancel) task.cancel.abort(new Error('cancelled'))
     this.#consider(run, 'wanted')
+  }
+
+  /**
+   * A deleted registration cancels its run, and that cannot be taken back: what a watch or a listing says of it, both
+   * perhaps from a replica that is behind, is confirmed by the leader.
+   */
+  async #cancelIfGone(run: string, task: Task): Promise<void> {
+    while (this.#tasks.get(run) === task && !task.cancel.signal.aborted) {
+      try {
+        if ((await this.#registration(run)) === null) task.cancel.abort(new Error('the registration was deleted'))
+        return
+      } catch {
+        await pause(ASK_AGAIN_MS, task.leave.signal)
+        if (task.leave.signal.aborted) return
+      }
+    }
+  }
+
+  /** The registration as the leader has it, taken into the table. Throws `unavailable`. */
+  async #registration(run: string): Promise<Parsed<RunSpec> | null> {
+    const entry = await readKeyAtLeader(this.#deps.nats, BUCKET.runs, run)
+    if (entry.value === null) return null
+    this.#runs.learn(entry)
+    return parseRunRecord(run, entry.value)
   }
 
   #onClaim(entry: Entry): void {
@@ -236,29 +272,35 @@ export class Relay {
     const place = rank(run, this.#deps.boot, live)
     const fair = share(Math.max(1, this.#active.size), live.length)
     const declined = this.#declined.has(run) && live.length > 1 ? DECLINED_DELAY_MS : 0
-    const failures = this.#failures.get(run)
-    const failed = failures === undefined ? 0 : Math.min(MOST_RETRY_MS, LEAST_RETRY_MS * 2 ** Math.min(6, failures))
+    const failed = this.#retryMs(run)
     const waitMs = claimDelayMs({ rank: place, owned: this.#tasks.size, share: fair }) + declined + failed
-    this.#wait(run, waitMs, () => void this.#attempt(run, cause))
+    this.#wait(run, waitMs, failed > 0, () => void this.#attempt(run, cause))
   }
 
-  #wait(run: string, waitMs: number, then: () => void): void {
+  #retryMs(run: string): number {
+    const failures = this.#failures.get(run)
+    if (failures === undefined) return 0
+    const { least, most } = failures.isPassing ? PASSING_RETRY_MS : RETRY_MS
+    return Math.min(most, least * 2 ** Math.min(10, failures.count)) * (0.75 + Math.random() / 2)
+  }
+
+  #wait(run: string, waitMs: number, isBackoff: boolean, then: () => void): void {
     const timer = setTimeout(() => {
       this.#waiting.delete(run)
       then()
     }, waitMs)
-    this.#waiting.set(run, timer)
+    this.#waiting.set(run, { timer, isBackoff })
   }
 
   #stopWaiting(run: string): void {
-    clearTimeout(this.#waiting.get(run))
+    clearTimeout(this.#waiting.get(run)?.timer)
     this.#waiting.delete(run)
   }
 
   #ask(run: string): void {
     const claim = readClaim(this.#claimed.entries.get(run))
     if (claim === null) return
-    this.#wait(run, ASK_AGAIN_MS, () => this.#consider(run, 'ask'))
+    this.#wait(run, ASK_AGAIN_MS, false, () => this.#consider(run, 'ask'))
     void this.#peers.askUnknown(claim.boot, AbortSignal.timeout(ASK_AGAIN_MS)).catch(() => undefined)
   }
 
@@ -294,6 +336,7 @@ export class Relay {
       this.metrics.claims.inc({ outcome: error.code })
       // Somebody was first, or nothing is known: what stands there now decides what to do next.
       this.#claimed.learn(await readKeyAtLeader(nats, BUCKET.claims, run))
+      if (error.code !== 'conflict') throw error
       return null
     }
   }
@@ -304,11 +347,23 @@ export class Relay {
     { claim, ownerSequence }: { claim: HeldClaim; ownerSequence: number },
     takenOver: string | null,
   ): Promise<void> {
-    const wanted = this.#wanted.get(run)
-    if (wanted === undefined || (wanted.ok && wanted.value.cancel)) task.cancel.abort(new Error('cancelled'))
     if (this.#stopping) task.leave.abort(new Error('stopping'))
     if (takenOver !== null) this.metrics.takeovers.inc({ cause: takenOver })
-    const outcome = await ownRun(
+    const outcome = await this.#tailOwned(run, task, claim, ownerSequence).catch(async (error: unknown) => {
+      await claim.release().catch(() => undefined)
+      throw error
+    })
+    this.#failures.delete(run)
+    if (outcome === 'lost') this.metrics.lost.inc()
+    if (outcome === 'released') this.metrics.released.inc()
+    if (outcome === 'ended') this.#endedHere.add(run)
+  }
+
+  async #tailOwned(run: string, task: Task, claim: HeldClaim, ownerSequence: number): Promise<OwnOutcome> {
+    // Begun and no longer wanted means cancelled; the leader has the word, for there is no way back.
+    const wanted = this.#wanted.get(run) ?? (await this.#registration(run))
+    if (wanted === null || (wanted.ok && wanted.value.cancel)) task.cancel.abort(new Error('cancelled'))
+    return await ownRun(
       {
         spec: wanted?.ok === true ? wanted.value : nothingWanted(run),
         claim,
@@ -319,21 +374,14 @@ export class Relay {
         onHopeless: () => this.#decline(run, task),
       },
       this.#own,
-    ).catch(async (error: unknown) => {
-      await claim.release().catch(() => undefined)
-      throw error
-    })
-    this.#failures.delete(run)
-    if (outcome === 'lost') this.metrics.lost.inc()
-    if (outcome === 'released') this.metrics.released.inc()
-    if (outcome === 'ended') this.#endedHere.add(run)
+    )
   }
 
   /** One run's failure is that run's: it is tried again, later and later, and no other notices. */
   #failed(run: string, error: unknown): void {
-    const passing = isCode(error, 'unavailable', 'unknown_outcome', 'conflict', 'in_flight')
-    if (!passing) this.#failures.set(run, (this.#failures.get(run) ?? -1) + 1)
-    this.#deps.log[passing ? 'debug' : 'error']({ run, err: error }, 'run.failed')
+    const isPassing = isCode(error, 'unavailable', 'unknown_outcome', 'conflict', 'in_flight')
+    this.#failures.set(run, { count: (this.#failures.get(run)?.count ?? -1) + 1, isPassing })
+    this.#deps.log[isPassing ? 'debug' : 'error']({ run, err: error }, 'run.failed')
   }
 
   /** This relay does not reach the agents of a run; each of the others may try once. */

@@ -30,15 +30,16 @@ export class StatusWriter {
   }
 
   /** Notes the state of a job; the first failure of a row leaves its time, and a connection takes it away. */
-  set(job: string, state: JobState, reason: string | null): void {
+  set(job: string, state: JobState, reason: string | null, doubtful = false): void {
     const before = this.#jobs.get(job)
     const failing =
       state === 'failing' || state === 'failed' || (state === 'connecting' && before?.failingSince != null)
     const failingSince = failing ? (before?.failingSince ?? new Date().toISOString()) : null
     // "connecting" again between two failures says nothing new.
     if (before?.state === 'failing' && state === 'connecting') return
-    if (before?.state === state && before.reason === reason) return
-    this.#jobs.set(job, { job, state, reason, failingSince })
+    const doubtfulSince = doubtful ? (before?.doubtfulSince ?? new Date().toISOString()) : null
+    if (before?.state === state && before.reason === reason && before.doubtfulSince === doubtfulSince) return
+    this.#jobs.set(job, { job, state, reason, failingSince, doubtfulSince })
     this.#dirty = true
   }
 

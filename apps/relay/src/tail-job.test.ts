@@ -147,7 +147,7 @@ describe('a new owner', () => {
 
   test('compares a replay with the log', async () => {
     const agent = await testAgent(streams(`data: a\n\nevent: output\ndata: b\n\ndata: c\n\n${DONE}`))
-    const tail = testTail(testSpec(agent.url), { cursor, readKept: async () => kept })
+    const tail = testTail(testSpec(agent.url), { cursor, readKept: async (each) => kept.forEach(each) })
     await tail.outcome
     expect(tail.stored).toMatchObject([
       { data: 'c', ordinal: 3 },
@@ -158,9 +158,9 @@ describe('a new owner', () => {
   test('lets the agent wait while the log cannot be read', async () => {
     const agent = await testAgent(streams(`data: a\n\nevent: output\ndata: b\n\n${DONE}`))
     let reads = 0
-    const readKept = async () => {
+    const readKept = async (each: (event: KeptEvent) => void) => {
       if (++reads < 3) throw new BatonError('unavailable', 'no leader')
-      return kept
+      kept.forEach(each)
     }
     const tail = testTail(testSpec(agent.url), { cursor, readKept })
     await tail.outcome
@@ -171,7 +171,7 @@ describe('a new owner', () => {
   test('reads again what a replica that is behind did not have', async () => {
     const agent = await testAgent(streams(`data: a\n\nevent: output\ndata: b\n\n${DONE}`))
     let reads = 0
-    const readKept = async () => kept.slice(0, ++reads)
+    const readKept = async (each: (event: KeptEvent) => void) => kept.slice(0, ++reads).forEach(each)
     const tail = testTail(testSpec(agent.url), { cursor, readKept })
     await tail.outcome
     expect(datas(tail.stored)).toEqual(['{}'])

@@ -16,8 +16,11 @@ export type TailDeps = {
   readonly terminalTypes: readonly string[]
   /** Where the log stands for this job at the moment of the claim. */
   readonly cursor: JobCursor
-  /** The job's events still in the log, oldest first, read when a replay has to be compared. */
-  readonly readKept: (signal: AbortSignal) => Promise<readonly KeptEvent[]>
+  /**
+   * Shows `each` the job's events still in the log, oldest first; called when a replay has to be compared. One by one,
+   * for together they may be more than a process has room for.
+   */
+  readonly readKept: (each: (event: KeptEvent) => void, signal: AbortSignal) => Promise<void>
   /**
    * Queues an event for the log, in order. Resolves when there is room for the next: that wait is what stops the
    * reading of the upstream. Rejects only when the run is lost or stopped.
@@ -26,11 +29,13 @@ export type TailDeps = {
   /** Any byte arrived. */
   readonly onAlive: () => void
   /** Called at every change, and at every further failure with its reason. */
-  readonly onState: (state: JobState, reason: string | null) => void
+  readonly onState: (state: JobState, reason: string | null, doubtful?: boolean) => void
   /** How many attempts in a row have not connected; 0 when one has. */
   readonly onFailing: (failures: number) => void
   /** Wall-clock ms since when this job has been failing, from an earlier owner; null when it was not. */
   readonly failingSinceMs: number | null
+  /** The same for answers that become final when they last (a 404 of a deploy). */
+  readonly doubtfulSinceMs: number | null
   readonly upstream: Upstream
   readonly log: Log
 }

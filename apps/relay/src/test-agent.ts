@@ -123,6 +123,7 @@ export function testTail(spec: JobSpec, over: Partial<TailDeps> = {}): TestTail 
     onState: (state, reason) => states.push(reason === null ? state : `${state}: ${reason}`),
     onFailing: (count) => failures.push(count),
     failingSinceMs: null,
+    doubtfulSinceMs: null,
     upstream: over.upstream ?? testUpstream(),
     log: silent,
     ...over,

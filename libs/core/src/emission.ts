@@ -72,12 +72,22 @@ export class Emission {
   static of(kept: readonly Stored[], cursor: { ordinal: number; head: number | null }, limit: number): Emission {
     const { ordinal: last, head } = cursor
     const emission = new Emission(limit, 0, head)
-    for (const event of kept) {
-      if (event.type === GAP || event.ordinal === null || event.ordinal < 1) continue
-      emission.push(event.ordinal, { id: ownId(event), name: event.name, data: event.data })
-    }
-    // Others have stored more than was read: what is known does not reach up to the cursor, so it is of no use.
-    return emission.last === last ? emission : new Emission(limit, last, head)
+    for (const event of kept) emission.learn(event)
+    return emission.upTo(last)
+  }
+
+  /** Takes in an event the log keeps; the oldest must come first. */
+  learn(event: Stored): void {
+    if (event.type === GAP || event.ordinal === null || event.ordinal < 1) return
+    this.push(event.ordinal, { id: ownId(event), name: event.name, data: event.data })
+  }
+
+  /**
+   * This, when it reaches up to the ordinal of the job's last stored event. Else the log holds more than was read, and
+   * what is known is of no use.
+   */
+  upTo(last: number): Emission {
+    return this.#last === last ? this : new Emission(this.#limit, last, this.#head)
   }
 
   get last(): number {

@@ -10,8 +10,8 @@ export type BatchMessage = { readonly subject: string; readonly payload: Uint8Ar
 export const BATCH_MESSAGES = 1000
 export const BATCH_BYTES = 2 ** 20
 
-/** The server lost track of the batch, or has too many open (50 per stream): nothing of it is stored. */
-const ABANDONED = new Set([10174, 10175, 10176, 10179, 10211])
+/** The server missed a message of the batch, or has too many open (50 per stream): nothing of it is stored. */
+const ABANDONED = new Set([10175, 10176])
 
 /**
  * Stores messages all or none, in one round trip: each carries the batch's id and its place, the last one asks for

@@ -1,6 +1,6 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import { END, readEnd as readEndData, type EndReason, type RunEvent, type StoredEvent } from '@baton/core/event'
-import type { Checkpoint, JobStatus } from '@baton/core/records'
+import type { Checkpoint, JobStatus, RunStatus } from '@baton/core/records'
 import type { Nats } from './connect.ts'
 import { expireRegistration, writeStatus } from './registry.ts'
 import { rest } from './rest.ts'
@@ -31,6 +31,9 @@ export function endEvent({ reason, detail }: End): Omit<RunEvent, 'index' | 'epo
   return { ...none, type: END, name: END, time: new Date().toISOString(), data }
 }
 
+/** By how much an ended run's status outlives its registration: alone, the registration would ask for the run anew. */
+const STATUS_OUTLIVES_MS = 2000
+
 /**
  * What follows a stored `stream.end`: the status says ended, the registration and the status are given the log's age
  * to live, the owner record and the checkpoint are sealed. Each step may be repeated by a later owner that finds the
@@ -39,9 +42,12 @@ export function endEvent({ reason, detail }: End): Omit<RunEvent, 'index' | 'epo
 export async function settleEnd(end: End, deps: EndDeps, signal: AbortSignal): Promise<void> {
   const { nats, fence, owner, jobs, checkpoint, logAgeMs } = deps
   const since = new Date().toISOString()
+  const ended: RunStatus = { state: 'ended', end, ...owner, epoch: fence.epoch, jobs, since }
   const steps = [
-    () => writeStatus(nats, fence.run, { state: 'ended', end, ...owner, epoch: fence.epoch, jobs, since }, logAgeMs),
+    () => writeStatus(nats, fence.run, ended, logAgeMs),
     () => expireRegistration(nats, fence.run, logAgeMs),
+    // Once more, after the registration has its time: whatever came between the two, the status is the last to go.
+    () => writeStatus(nats, fence.run, ended, logAgeMs + STATUS_OUTLIVES_MS),
     () => sealRecords(nats, fence, { ...owner, since }, checkpoint, logAgeMs),
   ]
   for (const step of steps) await persist(step, signal)

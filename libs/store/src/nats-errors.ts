@@ -30,8 +30,10 @@ export function fromApiError(error: ApiError, what: string, cause?: unknown): Ba
     case API.wrongLastSequenceUnknown:
       return new BatonError('in_flight', text, options)
     case API.notFound:
-    case API.streamNotFound:
       return new BatonError('not_found', text, options)
+    case API.streamNotFound:
+      // A stream that is being made, or made anew: nothing can be said of what is in it.
+      return new BatonError('unavailable', text, options)
     case API.storeFailed:
     case API.insufficientResources:
     case API.storageExceeded:
@@ -40,12 +42,15 @@ export function fromApiError(error: ApiError, what: string, cause?: unknown): Ba
       return new BatonError('too_large', text, options)
     default:
       return new BatonError(
-        error.code === 503 ? 'unavailable' : error.code === 404 ? 'not_found' : 'invalid',
+        isPassing(error.code ?? 0) ? 'unavailable' : error.code === 404 ? 'not_found' : 'invalid',
         text,
         options,
       )
   }
 }
+
+/** The server is at fault or busy: offline streams, no quorum, too many requests. */
+const isPassing = (status: number): boolean => status === 429 || status >= 500
 
 /**
  * Translates whatever nats.js throws, once, here. `sent` says what silence means: a read that got no answer decided

@@ -43,10 +43,14 @@ export async function register(nats: Nats, spec: RunSpec): Promise<{ created: bo
   }
 }
 
-/** Writes the wish to cancel into the registration. False when there is no valid registration to cancel. */
+/**
+ * Writes the wish to cancel into the registration. False when there is no valid registration to cancel. That of an ended
+ * run is left as it is: written anew it would live for ever, and ask for the run again when its end is forgotten.
+ */
 export async function requestCancel(nats: Nats, run: string): Promise<boolean> {
   for (;;) {
     const entry = await readKeyAtLeader(nats, BUCKET.runs, run)
+    if ((await readStatus(nats, run))?.state === 'ended') return true
     const spec = entry.value === null ? null : parseRunRecord(run, entry.value)
     if (spec === null || !spec.ok) return false
     if (spec.value.cancel) return true
@@ -60,14 +64,17 @@ export async function requestCancel(nats: Nats, run: string): Promise<boolean> {
   }
 }
 
-/** Lets the registration of an ended run live as long as its log, and no longer; leaves a newer wish alone. */
+/** Lets the registration of an ended run live as long as its log, and no longer, whoever writes to it meanwhile. */
 export async function expireRegistration(nats: Nats, run: string, ttlMs: number): Promise<void> {
-  const entry = await readKeyAtLeader(nats, BUCKET.runs, run)
-  if (entry.value === null) return
-  try {
-    await writeKey(nats, BUCKET.runs, run, entry.value, { expected: entry.revision, ttlMs })
-  } catch (error) {
-    if (!isCode(error, 'conflict')) throw error
+  for (;;) {
+    const entry = await readKeyAtLeader(nats, BUCKET.runs, run)
+    if (entry.value === null) return
+    try {
+      await writeKey(nats, BUCKET.runs, run, entry.value, { expected: entry.revision, ttlMs })
+      return
+    } catch (error) {
+      if (!isCode(error, 'conflict')) throw error
+    }
   }
 }
 

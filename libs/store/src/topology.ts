@@ -1,5 +1,12 @@
 import { BatonError } from '@baton/core/errors'
-import { DiscardPolicy, RetentionPolicy, StorageType, type StreamConfig, type StreamInfo } from '@nats-io/jetstream'
+import {
+  DiscardPolicy,
+  JetStreamApiError,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+  type StreamInfo,
+} from '@nats-io/jetstream'
 import { nanos } from '@nats-io/nats-core'
 import type { Nats } from './connect.ts'
 import { API, fromNats } from './nats-errors.ts'
@@ -210,9 +217,8 @@ async function streamInfo(nats: Nats, name: string): Promise<StreamInfo | null> 
   try {
     return await nats.jsm.streams.info(name)
   } catch (error) {
-    const known = fromNats(error, `look at stream ${name}`)
-    if (known.code === 'not_found') return null
-    throw known
+    if (error instanceof JetStreamApiError && error.code === API.streamNotFound) return null
+    throw fromNats(error, `look at stream ${name}`)
   }
 }
 
