@@ -166,6 +166,26 @@ describe('the agent', () => {
     agent = await startAgent({ port: 0, log: folder })
   })
 
+  test('has a demo go on after what its reader has, also when it was started anew meanwhile', async () => {
+    const stream = new AbortController()
+    const response = await fetch(`${agent.url}/jobs/a/stream`, {
+      headers: { 'last-event-id': '150' },
+      signal: stream.signal,
+    })
+    const parser = createSseParser({ maxEventBytes: 1 << 20 })
+    const items: SseItem[] = []
+    for await (const chunk of response.body ?? []) {
+      items.push(...parser.push(chunk))
+      if (events(items).length > 0) break
+    }
+    stream.abort()
+    expect(events(items)[0]).toEqual(emittedEvent('a', options(''), 151))
+    // Its end is its end, and what it never said begins anew.
+    expect((await fetch(`${agent.url}/jobs/b/stream`, { headers: { 'last-event-id': '201' } })).status).toBe(204)
+    await fetch(`${agent.url}/jobs/c`, { method: 'POST', headers: { 'last-event-id': 'what' } })
+    expect(agent.jobs.get('c')?.emitted).toBe(1)
+  })
+
   test('is cut on demand', async () => {
     const stream = listen('/jobs/a/stream?count=5&everyMs=0&terminal=none')
     await expect.poll(() => agent.jobs.get('a')?.connections[0]?.last).toBe(5)

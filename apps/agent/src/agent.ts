@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { firstFor } from './emission.ts'
+import { firstFor, lastEvent } from './emission.ts'
 import { Job } from './job.ts'
 import { parseJobOptions } from './job-options.ts'
 import { noSentLog, openSentLog, type SentLog } from './sent-log.ts'
@@ -57,7 +57,7 @@ class Routes {
     if (root !== 'jobs' || !jobName.test(name) || more.length > 1) return say(response, 404, 'no such path')
     let job: Job
     try {
-      job = this.#job(name, url.searchParams)
+      job = this.#job(name, url.searchParams, lastEventId(request))
     } catch (error) {
       return say(response, 400, (error as Error).message)
     }
@@ -71,12 +71,17 @@ class Routes {
     say(response, 404, 'no such path')
   }
 
-  /** The job of that name; the first request makes it, with its query. */
-  #job(name: string, query: URLSearchParams): Job {
+  /**
+   * The job of that name; the first request makes it, with its query. A demo goes on behind what its reader has, so
+   * that it survives a restart of the agent: from the start, its reader would hear nothing new for as long as it has read.
+   */
+  #job(name: string, query: URLSearchParams, id: string | null): Job {
     const known = this.jobs.get(name)
     if (known !== undefined) return known
     if (this.jobs.size >= MAX_JOBS) throw new RangeError(`there are ${MAX_JOBS} jobs already`)
-    const job = new Job(name, parseJobOptions(query))
+    const options = parseJobOptions(query)
+    const emitted = options.script === 'demo' ? firstFor({ ...options, mode: 'id' }, id, lastEvent(options)) - 1 : 0
+    const job = new Job(name, options, emitted)
     this.jobs.set(name, job)
     this.log.add({ event: 'made', job: name, options: job.options })
     return job
@@ -89,9 +94,7 @@ class Routes {
   }
 
   #stream(job: Job, request: IncomingMessage, response: ServerResponse, hop: string | null): void {
-    const header = request.headers['last-event-id']
-    // Node hands header bytes over as Latin-1; the id was sent in UTF-8.
-    const id = typeof header === 'string' && header !== '' ? Buffer.from(header, 'latin1').toString('utf8') : null
+    const id = lastEventId(request)
     if (hop === 'loop') return redirect(response, `/jobs/${job.name}/stream/loop`)
     const scripted = hop === 'here' ? 'stream' : (job.options.answers[job.requests++] ?? 'stream')
     if (scripted !== 'stream') {
@@ -106,6 +109,12 @@ class Routes {
     }
     void serveStream(job, response, { lastEventId: id, first, log: this.log })
   }
+}
+
+/** Node hands header bytes over as Latin-1; the id was sent in UTF-8. */
+function lastEventId(request: IncomingMessage): string | null {
+  const header = request.headers['last-event-id']
+  return typeof header === 'string' && header !== '' ? Buffer.from(header, 'latin1').toString('utf8') : null
 }
 
 function refuse(job: Job, response: ServerResponse, answer: string): void {

@@ -1,4 +1,4 @@
-import { emittedBy, emittedEvent, lastEvent, type AgentEvent } from './emission.ts'
+import { dueMs, emittedBy, emittedEvent, lastEvent, type AgentEvent } from './emission.ts'
 import type { JobOptions } from './job-options.ts'
 
 /** One stream the agent served. */
@@ -29,7 +29,7 @@ const MAX_CONNECTIONS = 20_000
 export class Job {
   readonly name: string
   readonly options: JobOptions
-  readonly madeAtMs = Date.now()
+  readonly madeAtMs: number
   readonly connections: Connection[] = []
   readonly streams = new Set<OpenStream>()
   cancels = 0
@@ -37,9 +37,11 @@ export class Job {
   #opened = 0
   #cancelledAt: number | null = null
 
-  constructor(name: string, options: JobOptions) {
+  /** `emitted`: as if it had been made so long ago that it stands after this event. */
+  constructor(name: string, options: JobOptions, emitted = 0) {
     this.name = name
     this.options = options
+    this.madeAtMs = Date.now() - (emitted === 0 ? 0 : dueMs(options, emitted))
   }
 
   get emitted(): number {
