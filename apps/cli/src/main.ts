@@ -1,7 +1,6 @@
-import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommanderError } from 'commander'
-import { ConfigError, readConfig, type Environment } from '@baton/service/config'
+import { ConfigError, readConfig } from '@baton/service/config'
 import { allVariables, commonVariables, secretPattern } from '@baton/service/variables'
 import { house, programs, root } from '../setup/places.js'
 import { find, natsCli, natsServer } from '../setup/programs.js'
@@ -9,7 +8,7 @@ import { SetupError } from '../setup/say.js'
 import { setUp } from '../setup/set-up.js'
 import { explain } from './exit.ts'
 import { createProgram, type Surroundings } from './program.ts'
-import { upText } from './up/say-up.ts'
+import { OWN_NATS_CLI, upText } from './up/say-up.ts'
 import { up } from './up/up.ts'
 import type { UpOptions } from './up/plan.ts'
 
@@ -37,7 +36,7 @@ const config = () => readConfig(process.env, commonVariables, { others: allVaria
 const around: Surroundings = {
   store: () => ({ servers: config().BATON_NATS_URL, creds: config().BATON_NATS_CREDS }),
   topology: () => topologyOf(config()),
-  complaints: () => complaintsOf(process.env),
+  complaints,
   programs: async () => [
     { name: 'nats-server', version: (await find(natsServer, programs))?.version ?? null, needed: false },
     { name: 'nats CLI', version: (await find(natsCli, programs))?.version ?? null, needed: false },
@@ -61,17 +60,14 @@ function topologyOf(values: ReturnType<typeof config>) {
   }
 }
 
-function complaintsOf(environment: Environment): readonly string[] {
+function complaints(): readonly string[] {
   try {
     config()
+    return []
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     return error.complaints
   }
-  const creds = environment['BATON_NATS_CREDS'] ?? ''
-  return creds === '' || (existsSync(creds) && statSync(creds).isFile())
-    ? []
-    : [`BATON_NATS_CREDS: no such file: ${creds}`]
 }
 
 async function runUp(options: UpOptions, json: boolean): Promise<void> {
@@ -94,7 +90,7 @@ async function runUp(options: UpOptions, json: boolean): Promise<void> {
       options,
       place,
       (event) => {
-        const text = json ? JSON.stringify(event) : upText(event, cli === own ? '.baton/bin/nats' : cli)
+        const text = json ? JSON.stringify(event) : upText(event, cli === own ? OWN_NATS_CLI : cli)
         if (text !== null) around.write(text)
       },
       now.signal,

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { z } from 'zod'
 import { list, whole } from './config.ts'
 import { LOG_LEVELS } from './log.ts'
@@ -18,7 +19,12 @@ export const commonVariables = {
         ),
       'must be NATS URLs (nats://host:4222)',
     ),
-  BATON_NATS_CREDS: z.string().optional(),
+  BATON_NATS_CREDS: z
+    .string()
+    .refine((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true, {
+      error: ({ input }) => `no such file: ${String(input)}`,
+    })
+    .optional(),
   BATON_REPLICAS: z.enum(['1', '3']).default('1').transform(Number),
   BATON_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   BATON_RUNS_MAX_BYTES: whole(10 * GiB, 1_048_576),

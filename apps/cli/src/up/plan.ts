@@ -30,6 +30,8 @@ export type Addresses = {
   readonly edgeUrls: readonly string[]
   /** Null without a demo. */
   readonly agentUrl: string | null
+  /** What `npx baton` in another terminal has to be told to look at this system; empty where its defaults do. */
+  readonly cliEnv: Readonly<Record<string, string>>
 }
 
 export type Plan = {
@@ -95,11 +97,20 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
   children.push(child('watchdog', 'watchdog', `http://${HOST}:${health}`, { BATON_HEALTH_PORT: String(health) }))
   let agentUrl: string | null = null
   if (options.demo) {
-    const own = await freePort(AGENT_PORT, HOST, taken)
+    const own = await port('agent', AGENT_PORT)
     agentUrl = `http://${HOST}:${own}`
     children.push(child('agent', 'agent', agentUrl, { BATON_PORT: String(own), BATON_HOST: HOST }))
   }
-  return { addresses: { natsUrl, edgeUrls, agentUrl }, children, notes }
+  return { addresses: { natsUrl, edgeUrls, agentUrl, cliEnv: cliEnv(servers) }, children, notes }
+}
+
+/** Whoever names a server with `--nats` knows how to reach it. */
+function cliEnv(servers: readonly ChildSpec[]): Record<string, string> {
+  const url = servers.map((server) => server.url).join(',')
+  return {
+    ...(servers.length === 0 || url === `nats://${HOST}:${NATS_PORT}` ? {} : { BATON_NATS_URL: url }),
+    ...(servers.length > 1 ? { BATON_REPLICAS: String(servers.length) } : {}),
+  }
 }
 
 /** The embedded servers: all from the one configuration, told apart by what stands on their command lines. */

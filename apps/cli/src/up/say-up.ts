@@ -2,6 +2,9 @@ import { demoStream } from './demo.ts'
 import type { Addresses } from './plan.ts'
 import type { Running, UpEvent } from './up.ts'
 
+/** Where the set-up puts the nats CLI, as it is typed in the checkout. */
+export const OWN_NATS_CLI = '.baton/bin/nats'
+
 /** What `baton up` writes for a person; null where there is nothing worth a line. `natsCli` null: there is none here. */
 export function upText(event: UpEvent, natsCli: string | null): string | null {
   switch (event.event) {
@@ -35,28 +38,38 @@ function ready(
     '',
     ...table(processes),
     '',
-    `NATS     ${addresses.natsUrl}`,
+    `NATS     ${withoutPassword(addresses.natsUrl)}`,
     ...(addresses.edgeUrls[0] === undefined ? [] : [`Console  ${addresses.edgeUrls[0]}/`]),
     ...lateLines,
     '',
     'To paste:',
-    ...toPaste(addresses, runs[0] ?? 'mine', natsCli).map((line) => `  ${line}`),
+    ...toPaste(addresses, runs[0] ?? null, natsCli).map((line) => `  ${line}`),
+    ...forTheCli(addresses),
     '',
     'Ctrl-C stops all of it. Kill any of the processes and see what happens.',
   ].join('\n')
 }
 
-function toPaste(addresses: Addresses, run: string, natsCli: string | null): string[] {
-  const agent =
-    addresses.agentUrl === null ? 'http://127.0.0.1:9000/jobs/mine/stream' : demoStream(addresses.agentUrl, 'mine')
-  const edge = addresses.edgeUrls[0]
-  const body = JSON.stringify({ run: 'mine', url: agent })
-  return [
-    ...(edge === undefined ? [] : [`curl -N ${edge}/runs/${run}/events`]),
-    ...(edge === undefined ? [] : [`curl -X POST ${edge}/runs -H 'content-type: application/json' -d '${body}'`]),
-    `${natsCli ?? 'nats'} -s ${addresses.natsUrl} sub 'live.run.*'${natsCli === null ? '   # npm run setup brings the nats CLI' : ''}`,
-  ]
+/** The lines work in the order they stand in: without a demo there is nothing to follow before it is registered. */
+function toPaste({ edgeUrls, agentUrl, natsUrl }: Addresses, run: string | null, natsCli: string | null): string[] {
+  const [edge] = edgeUrls
+  const url = agentUrl === null ? 'http://127.0.0.1:9000/jobs/mine/stream' : demoStream(agentUrl, 'mine')
+  const follow = `curl -N ${edge}/runs/${run ?? 'mine'}/events`
+  const register = `curl -X POST ${edge}/runs -H 'content-type: application/json' -d '${JSON.stringify({ run: 'mine', url })}'`
+  const ownAgent = agentUrl === null ? '   # url: the stream of your agent' : ''
+  const http = run === null ? [`${register}${ownAgent}`, follow] : [follow, register]
+  const hint = natsCli === null ? '   # npm run setup brings the nats CLI' : ''
+  const sub = `${natsCli ?? OWN_NATS_CLI} -s ${withoutPassword(natsUrl)} sub 'live.run.*'${hint}`
+  return [...(edge === undefined ? [] : http), sub]
 }
+
+function forTheCli({ cliEnv }: Addresses): string[] {
+  const settings = Object.entries(cliEnv).map(([name, value]) => `${name}=${value}`)
+  return settings.length === 0 ? [] : ['', 'Before npx baton in another terminal:', `  export ${settings.join(' ')}`]
+}
+
+/** A terminal is read by others, and is recorded. */
+const withoutPassword = (url: string): string => url.replaceAll(/(:\/\/[^:@/,]+):[^@/,]*@/g, '$1:…@')
 
 function table(processes: readonly Running[]): string[] {
   const width = Math.max(...processes.map(({ name }) => name.length))

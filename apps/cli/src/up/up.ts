@@ -34,6 +34,8 @@ export type UpEvent =
 export type Running = { readonly name: string; readonly pid: number | null; readonly url: string }
 
 const READY_MS = 20_000
+/** A start that takes longer says what it waits for. */
+const SLOW_MS = 5000
 const DATA_FREE_MS = 7000
 /** Beyond the grace period of the apps themselves: what still lives then is stuck. */
 const STOP_MS = 30_000
@@ -66,14 +68,16 @@ export async function up(
   const children = planned.children.map((spec) => new Child(emptied(spec), listener(say, reaper, stop)))
   const kept = children.map((child) => child.keep())
   try {
-    const late = await waitUntilReady(planned, stop)
+    const onSlow = (names: string[]) =>
+      say({ event: 'noted', text: `waiting for ${names.join(', ')} (logs: ${dataFolder}/logs/) …` })
+    const late = await waitUntilReady(planned, onSlow, stop)
     const ready = (runs: string[]) => {
       if (stop.aborted) return
       say({ event: 'ready', addresses: planned.addresses, processes: children.map(running), runs, late, dataFolder })
     }
     const { agentUrl, edgeUrls } = planned.addresses
     // Late parts are said to be late, not waited for: a person must see what is wrong.
-    if (agentUrl === null || late.length > 0) ready([])
+    if (agentUrl === null || edgeUrls.length === 0 || late.length > 0) ready([])
     if (agentUrl !== null) {
       const prefix = `demo-${Math.floor(Date.now() / 1000).toString(36)}`
       await keepDemo({ agentUrl, edgeUrls, prefix }, ready, stop)
@@ -119,11 +123,16 @@ function listener(say: (event: UpEvent) => void, reaper: Reaper, stop: AbortSign
 }
 
 /** The names of those that were not ready in time: they are being started still, and are said to be late. */
-async function waitUntilReady(planned: Plan, stop: AbortSignal): Promise<string[]> {
-  const answers = await Promise.all(
-    planned.children.map(async ({ name, readyUrl }) => ((await isReady(readyUrl, READY_MS, stop)) ? null : name)),
+async function waitUntilReady(planned: Plan, onSlow: (names: string[]) => void, stop: AbortSignal): Promise<string[]> {
+  const waiting = new Set(planned.children.map(({ name }) => name))
+  const slow = setTimeout(() => stop.aborted || onSlow([...waiting]), SLOW_MS)
+  await Promise.all(
+    planned.children.map(
+      async ({ name, readyUrl }) => (await isReady(readyUrl, READY_MS, stop)) && waiting.delete(name),
+    ),
   )
-  return answers.filter((name) => name !== null)
+  clearTimeout(slow)
+  return [...waiting]
 }
 
 type Reaper = { tell(line: string): void; end(): void }
