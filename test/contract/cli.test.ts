@@ -106,7 +106,20 @@ describe('baton runs', () => {
     const wrong = await baton(['runs', 'ls'], { BATON_RELPICAS: '3' })
     expect(wrong.code).toBe(2)
     expect(wrong.output).toContain('BATON_RELPICAS: no such variable')
+    const lost = await baton(['runs', 'ls'], { BATON_NATS_CREDS: '/no/such/file' })
+    expect(lost.code).toBe(2)
+    expect(lost.output).toContain('BATON_NATS_CREDS: no such file: /no/such/file')
   })
+
+  test.each([['ls'], ['show', 'one'], ['cancel', 'one']])(
+    'says that nothing was set up, in place of what it cannot find there: runs %s',
+    async (...args) => {
+      await using empty = await NatsServer.start()
+      const { code, output } = await baton(['runs', ...args], { BATON_NATS_URL: empty.url })
+      expect(code).toBe(1)
+      expect(output).toBe(`there is nothing of Baton at ${empty.url}: \`baton setup\` makes it\n`)
+    },
+  )
 })
 
 describe('baton doctor', () => {

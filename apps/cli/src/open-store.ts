@@ -1,11 +1,16 @@
+import { isCode } from '@baton/core/errors'
 import { connectNats, type Nats } from '@baton/store/connect'
+import { isSetUp } from '@baton/store/is-set-up'
 import { CommandError } from './exit.ts'
 
 export type StoreOptions = { readonly servers: readonly string[]; readonly creds: string | undefined }
 
 const CONNECT_MS = 5000
 
-/** Does the work with a connection to NATS and closes it. A server that does not answer within seconds is an answer. */
+/**
+ * Does the work with a connection to NATS and closes it. A server that does not answer within seconds is an answer, and
+ * one that nothing was set up on is told from one that only lacks what was asked for.
+ */
 export async function withStore<T>(
   options: StoreOptions,
   work: (nats: Nats) => Promise<T>,
@@ -14,6 +19,9 @@ export async function withStore<T>(
   const nats = await open(options, 'baton-cli', signal)
   try {
     return await work(nats)
+  } catch (error) {
+    if (!isCode(error, 'not_found', 'unavailable') || (await isSetUp(nats))) throw error
+    throw new CommandError('wrong', `there is nothing of Baton at ${shown(options)}: \`baton setup\` makes it`)
   } finally {
     await nats.nc.close()
   }
@@ -29,7 +37,11 @@ export async function open(options: StoreOptions, name: string, signal: AbortSig
     })
   } catch (error) {
     if (signal.aborted || !limited.aborted) throw error
-    const where = servers.map((server) => server.replace(/\/\/[^@/]*@/, '//')).join(', ')
-    throw new CommandError('unreachable', `NATS does not answer at ${where}${reason === '' ? '' : `: ${reason}`}`)
+    const why = reason === '' ? '' : `: ${reason}`
+    throw new CommandError('unreachable', `NATS does not answer at ${shown(options)}${why}`)
   }
 }
+
+/** Without the passwords in it. */
+const shown = ({ servers }: StoreOptions): string =>
+  servers.map((server) => server.replace(/\/\/[^@/]*@/, '//')).join(', ')

@@ -75,7 +75,7 @@ export function createProgram(around: Surroundings): Command {
     .command('run')
     .description('print the events of a run to its end; comes back by itself when an edge goes away')
     .argument('<run>')
-    .option('--edge <url>', 'an edge; give several and any of them will do', collect, [])
+    .option('--edge <url>', `an edge (default: ${EDGE}); give several and any of them will do`, collect, [])
     .option('--from <position>', 'start, now, an index, or -<count>', 'start')
     .option('--last-event-id <id>', 'go on after this position')
     .option('--types <a,b>', 'only events of these types')

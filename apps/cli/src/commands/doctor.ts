@@ -127,7 +127,7 @@ async function notice(nats: Nats, store: StoreOptions, signal: AbortSignal): Pro
 async function relaysHeard(nats: Nats, signal: AbortSignal): Promise<Finding[]> {
   const found = await hearRelays(nats, LISTEN_MS, signal)
   if (found.length === 0) return [{ what: 'relays', verdict: 'wrong', detail: 'none is alive: no run is tailed' }]
-  const names = found.map(({ relay, runs }) => `${relay} (${runs} runs)`).join(', ')
+  const names = found.map(({ relay, runs }) => `${relay} (${runs} ${runs === 1 ? 'run' : 'runs'})`).join(', ')
   return [
     {
       what: 'relays',
@@ -149,5 +149,9 @@ async function registry(nats: Nats, signal: AbortSignal): Promise<Finding[]> {
       ? []
       : [{ what: `run ${key}`, verdict: 'wrong', detail: `its record is not valid: ${parsed.reason}` }]
   })
-  return [{ what: 'registry', verdict: 'good', detail: `${entries.length - invalid.length} valid records` }, ...invalid]
+  const valid = entries.length - invalid.length
+  return [
+    { what: 'registry', verdict: 'good', detail: `${valid} valid ${valid === 1 ? 'record' : 'records'}` },
+    ...invalid,
+  ]
 }
