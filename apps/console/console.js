@@ -8,7 +8,7 @@
 /** @typedef {{ run: string, state: string, end: { reason: string } | null, owner: Owner | null, first: Place | null, livenessAgeMs: number | null }} Run */
 /** @typedef {{ relay: string, boot: string, epoch: number | null }} Owner */
 /** @typedef {{ sequence: number, index: number }} Place */
-/** @typedef {{ relay: string, boot: string, runs: number, draining: boolean, beatAgeMs: number }} Relay */
+/** @typedef {{ relay: string, boot: string, pid: number, runs: number, draining: boolean, beatAgeMs: number }} Relay */
 
 const SHOWN_EVENTS = 200
 const SHOWN_STORY = 50
@@ -116,7 +116,7 @@ function follow(run) {
   at('story').replaceChildren()
   document.title = `${run} · Baton`
   open(run)
-  void look()
+  look().catch(() => undefined)
 }
 
 /** @param {string} run */
@@ -189,7 +189,7 @@ function open(run) {
 /** @param {string} path @returns {Promise<any>} */
 async function read(path) {
   const response = await fetch(path, { signal: AbortSignal.timeout(4000) })
-  if (!response.ok) throw new Error(`${path}: ${response.status}`)
+  if (!response.ok) throw Object.assign(new Error(`${path}: ${response.status}`), { status: response.status })
   return response.json()
 }
 
@@ -198,7 +198,11 @@ async function look() {
   const { run } = view
   if (run === null) return
   /** @type {Run} */
-  const shown = await read(`/runs/${encodeURIComponent(run)}`)
+  const shown = await read(`/runs/${encodeURIComponent(run)}`).catch((error) => {
+    // It may be registered yet: the page goes on asking.
+    if (error.status === 404 && view.run === run) at('state').textContent = 'there is no such run'
+    throw error
+  })
   if (view.run !== run) return
   at('state').textContent = shown.end === null ? shown.state : `${shown.state}, ${shown.end.reason}`
   at('owner').textContent = shown.owner === null ? 'nobody' : `${shown.owner.relay} · ${shown.owner.boot}`
@@ -221,28 +225,38 @@ async function lookAtRelays() {
   /** @type {Relay[]} */
   const relays = await read('/relays')
   at('relays').replaceChildren(
-    ...relays.map(({ relay, boot, runs, draining, beatAgeMs }) => {
+    ...relays.map(({ relay, boot, pid, runs, draining, beatAgeMs }) => {
       const line = element('li', `${relay} `)
       const state = draining ? 'leaving' : beatAgeMs > 2000 ? `silent for ${Math.round(beatAgeMs / 1000)} s` : 'beating'
-      line.append(element('span', `${boot} · ${runs} runs · ${state}`, 'aside'))
+      line.append(
+        element('span', `pid ${pid} · ${boot} · ${runs === 1 ? '1 run' : `${runs} runs`} · ${state}`, 'aside'),
+      )
       return line
     }),
   )
 }
 
-/** @returns {Promise<Run[]>} the runs there are, the one that began last first */
+/**
+ * The list comes by id, and ended runs stay in it for days: the live ones are asked for apart, so that they cannot be
+ * missed behind them.
+ * @returns {Promise<Run[]>} the one that began last first
+ */
 async function list() {
-  /** @type {{ runs: Run[] }} */
-  const { runs } = await read('/runs?limit=50')
+  /** @type {{ runs: Run[] }[]} */
+  const pages = await Promise.all(['/runs?state=running&limit=50', '/runs?limit=50'].map(read))
+  const runs = new Map(pages.flatMap((page) => page.runs.map((run) => [run.run, run])))
   const began = (/** @type {Run} */ run) => run.first?.sequence ?? 0
-  return runs.sort((one, other) => began(other) - began(one))
+  return [...runs.values()].sort((one, other) => began(other) - began(one))
 }
 
 /** Fills the picker, and follows the newest live run where none is followed. */
 async function choose() {
   const runs = await list()
   if (document.activeElement !== picker) {
+    // One that is not listed is followed all the same, and must not seem to be another.
+    const unlisted = view.run === null || runs.some(({ run }) => run === view.run) ? [] : [view.run]
     picker.replaceChildren(
+      ...unlisted.map((run) => new Option(run, run, false, true)),
       ...runs.map(({ run, state }) => new Option(`${run} (${state})`, run, false, run === view.run)),
     )
   }
