@@ -115,11 +115,9 @@ class RunOwner {
     this.#status = new StatusWriter(
       { nats, run: spec.run, relay, boot, epoch: () => this.#appender.fence.epoch, log: this.#log },
       spec.jobs.map(({ job }) => ({
-        job,
+        ...(known.get(job) ?? { job, failingSince: null }),
         state: 'waiting',
         reason: null,
-        failingSince: known.get(job)?.failingSince ?? null,
-        doubtfulSince: known.get(job)?.doubtfulSince ?? null,
       })),
     )
   }

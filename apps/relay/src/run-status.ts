@@ -37,9 +37,10 @@ export class StatusWriter {
     const failingSince = failing ? (before?.failingSince ?? new Date().toISOString()) : null
     // "connecting" again between two failures says nothing new.
     if (before?.state === 'failing' && state === 'connecting') return
-    const doubtfulSince = doubtful ? (before?.doubtfulSince ?? new Date().toISOString()) : null
+    const doubtfulSince = doubtful ? (before?.doubtfulSince ?? new Date().toISOString()) : undefined
     if (before?.state === state && before.reason === reason && before.doubtfulSince === doubtfulSince) return
-    this.#jobs.set(job, { job, state, reason, failingSince, doubtfulSince })
+    const doubt = doubtfulSince === undefined ? {} : { doubtfulSince }
+    this.#jobs.set(job, { job, state, reason, failingSince, ...doubt })
     this.#dirty = true
   }
 

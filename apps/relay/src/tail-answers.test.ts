@@ -49,14 +49,14 @@ describe('an answer', () => {
     ['another type', html, 'answered 200 with type text/html'],
   ])('of %s for 30 s, over owners, fails the job', async (_, answer, detail) => {
     const agent = await testAgent(answer)
-    const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 29_900 })
+    const tail = testTail(testSpec(agent.url), { doubtfulSinceMs: Date.now() - 29_900 })
     expect(await tail.outcome).toEqual({ reason: 'failed', detail })
     expect(agent.requests).toHaveLength(2)
   })
 
   test('of 404 that asks for a longer wait than is left of the 30 s is heard, and asked once more when they end', async () => {
     const agent = await testAgent(says(404, { 'retry-after': '25' }))
-    const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 28_500 })
+    const tail = testTail(testSpec(agent.url), { doubtfulSinceMs: Date.now() - 28_500 })
     expect(await tail.outcome).toEqual({ reason: 'failed', detail: 'answered 404' })
     expect(agent.requests.length).toBeLessThanOrEqual(3)
   })
@@ -64,6 +64,12 @@ describe('an answer', () => {
   test('of 404 is not final when the 30 s were something else', async () => {
     const agent = await testAgent(says(503), says(404), streams(DONE))
     const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 60_000 })
+    expect(await tail.outcome).toEqual(completed)
+  })
+
+  test('of 404 is not final when another owner had failed for 30 s on something else', async () => {
+    const agent = await testAgent(says(404), streams(DONE))
+    const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 60_000, doubtfulSinceMs: null })
     expect(await tail.outcome).toEqual(completed)
   })
 

@@ -353,7 +353,7 @@ describe('the tail', () => {
     for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '0x7f.1', '2130706433']) {
       const tail = testTail(testSpec(`http://${host}:${port}/`), {
         upstream: testUpstream({ allow: [] }),
-        failingSinceMs: Date.now() - 30_000,
+        doubtfulSinceMs: Date.now() - 30_000,
       })
       expect(await tail.outcome).toMatchObject({
         reason: 'failed',

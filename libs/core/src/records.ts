@@ -60,7 +60,7 @@ export type JobStatus = {
   /** RFC 3339 of the first failure in the current row of failures; kept over takeovers. */
   readonly failingSince: string | null
   /** The same for answers that become final when they last, e.g. a 404 while an agent is deployed. */
-  readonly doubtfulSince?: string | null
+  readonly doubtfulSince?: string
 }
 
 /** KV `status`: what is. Written by the owner alone. */

@@ -31,9 +31,6 @@ export function endEvent({ reason, detail }: End): Omit<RunEvent, 'index' | 'epo
   return { ...none, type: END, name: END, time: new Date().toISOString(), data }
 }
 
-/** By how much an ended run's status outlives its registration: alone, the registration would ask for the run anew. */
-const STATUS_OUTLIVES_MS = 2000
-
 /**
  * What follows a stored `stream.end`: the status says ended, the registration and the status are given the log's age
  * to live, the owner record and the checkpoint are sealed. Each step may be repeated by a later owner that finds the
@@ -46,8 +43,8 @@ export async function settleEnd(end: End, deps: EndDeps, signal: AbortSignal): P
   const steps = [
     () => writeStatus(nats, fence.run, ended, logAgeMs),
     () => expireRegistration(nats, fence.run, logAgeMs),
-    // Once more, after the registration has its time: whatever came between the two, the status is the last to go.
-    () => writeStatus(nats, fence.run, ended, logAgeMs + STATUS_OUTLIVES_MS),
+    // Once more: the status must be the last to go, for a registration that outlives it asks for the run anew.
+    () => writeStatus(nats, fence.run, ended, logAgeMs),
     () => sealRecords(nats, fence, { ...owner, since }, checkpoint, logAgeMs),
   ]
   for (const step of steps) await persist(step, signal)
