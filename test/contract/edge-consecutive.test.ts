@@ -114,3 +114,20 @@ test('a log that grows while its tail is checked is not taken for one made anew'
   expect(client.frames.map(({ event }) => event)).not.toContain('stream.reset')
   checkConnection(client.frames, null)
 })
+
+test('of many idle feeds each one asks the log, however many are due before it', async () => {
+  await using log = await LogServer.start()
+  await using edge = await LocalEdge.start(log.server.url, { checkMs: 1000 })
+  const runs = Array.from({ length: 220 }, (_, at) => `idle-${at}`)
+  await Promise.all(runs.map((run) => writeRange(log.nats, run, 1, 1)))
+  const holds = await Promise.all(runs.map((run) => edge.edge.store.feeds.hold(run)))
+  // Nothing is republished, so nothing is heard: as for an edge that was cut off at the wrong moment.
+  await log.silence()
+  await Promise.all(runs.map((run) => writeRange(log.nats, run, 2, 2)))
+  await eventually('every feed has what it did not hear', () => {
+    const behind = holds.flatMap(({ feed }) => (feed.last.index === 2 ? [] : feed.run))
+    if (behind.length > 0) throw new Error(`${behind.length} have not, the first is ${behind[0]}`)
+    return true
+  })
+  for (const hold of holds) hold.release()
+})

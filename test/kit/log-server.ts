@@ -1,4 +1,5 @@
 import { connectNats, type Nats } from '@baton/store/connect'
+import { STREAM } from '@baton/store/names'
 import { ensureTopology, type TopologyOptions } from '@baton/store/topology'
 import { NatsServer } from './nats-server.ts'
 
@@ -27,6 +28,13 @@ export class LogServer {
     const nats = await connectNats({ servers: [server.url], name: 'baton-test' }, AbortSignal.timeout(10_000))
     await ensureTopology(nats, { ...SMALL_TOPOLOGY, ...options })
     return new LogServer(server, nats)
+  }
+
+  /** From now on nothing stored is heard live; the log itself answers as ever. */
+  async silence(): Promise<void> {
+    const { config } = await this.nats.jsm.streams.info(STREAM.runs)
+    const republish = { src: 'run.none', dest: 'live.run.none' }
+    await this.nats.jsm.streams.update(STREAM.runs, { ...config, republish })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -24,6 +24,8 @@ export class Feeds {
   readonly #connection: Connection
   readonly #sweeper: NodeJS.Timeout
   #checks = 0
+  /** Feeds that wait for a check, who has heard nothing for longest last; made anew at every sweep. */
+  #due: Feed[] = []
   /** Everything heard before this must be checked again. */
   #distrustBeforeMs = Number.NEGATIVE_INFINITY
 
@@ -104,11 +106,17 @@ export class Feeds {
   }
 
   #sweep(): void {
-    if (!this.#connection.connected) return
     const dueMs = Math.max(performance.now() - this.#config.checkMs, this.#distrustBeforeMs)
-    for (const { feed } of this.#feeds.values()) {
-      if (this.#checks >= MAX_CHECKS) return
-      if (feed.heardAtMs <= dueMs) void this.#check(feed)
+    const feeds = [...this.#feeds.values()].map(({ feed }) => feed)
+    this.#due = feeds.filter(({ heardAtMs }) => heardAtMs <= dueMs).sort((a, b) => b.heardAtMs - a.heardAtMs)
+    this.#checkDue()
+  }
+
+  #checkDue(): void {
+    while (this.#connection.connected && this.#checks < MAX_CHECKS) {
+      const feed = this.#due.pop()
+      if (feed === undefined) return
+      if (!feed.closed) void this.#check(feed)
     }
   }
 
@@ -123,6 +131,7 @@ export class Feeds {
       if (isCode(error, 'unavailable')) this.#connection.reconnect()
     } finally {
       this.#checks--
+      this.#checkDue()
     }
   }
 }
