@@ -80,6 +80,10 @@ describe('without an id', () => {
     await client.untilEvents(5)
     expect(json(await first(client))).toMatchObject({ position: `${last - 5}-15`, missed: 15 })
     expect(indexes(client)).toEqual(range(16, 20))
+    // Who names an index asks for nothing before it; where it is gone the position says so.
+    await using named = follow('gone-before', { query: '?from=3' })
+    await named.untilEvents(5)
+    expect(json(await first(named))).toMatchObject({ position: `${last - 5}-15`, missed: 0 })
   })
 
   test('from now, from an index, and from the last so many', async () => {

@@ -92,7 +92,7 @@ async function reset(
 
 const oldest = async (feed: Feed): Promise<Place> => (feed.head === null ? feed.last : feed.oldest())
 
-/** The place of a start that is no id, and how many events that it asks for are gone. */
+/** The place of a start that is no id, and how many events before the oldest kept are gone for who asks for all. */
 async function placeOf(
   nats: Nats,
   feed: Feed,
@@ -111,6 +111,5 @@ async function placeOf(
   const first = await feed.first()
   const found = first !== null && wanted > first.index ? await findBefore(nats, feed.run, wanted, first, head) : null
   if (found !== null) return { place: found, missed: 0 }
-  const place = await oldest(feed)
-  return { place, missed: asked.kind === 'index' ? Math.max(0, place.index + 1 - Math.max(1, wanted)) : 0 }
+  return { place: await oldest(feed), missed: 0 }
 }
