@@ -7,6 +7,7 @@ import { desiredTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
+import { Proxy } from '../kit/proxy.ts'
 import { indexOf, SseClient, type Received, type SseClientOptions } from '../kit/sse-client.ts'
 import { endEvent, runEvent, writeCursor, writeEvents, writeRange } from '../kit/write-events.ts'
 
@@ -248,6 +249,63 @@ describe('a run of which nothing is kept', () => {
     await using back = follow('gone', { lastEventId: client.lastEventId ?? '' })
     await back.done
     expect(back.openings[0]?.status).toBe(204)
+  })
+})
+
+describe('a run that seems empty because nothing of it was heard', () => {
+  const ended = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString(), state: 'ended' as const }
+
+  async function quiet(run: string, at: LogServer): Promise<void> {
+    const spec = parseRegistration(run, { url: 'http://127.0.0.1:9/never' })
+    if (!spec.ok) throw new Error(spec.reason)
+    await register(at.nats, spec.value)
+  }
+
+  test('is asked for at the leader before anybody is told its end from the status', async () => {
+    await using own = await LogServer.start()
+    await using at = await LocalEdge.start(own.server.url, { checkMs: 600_000 })
+    for (const run of ['deaf', 'deaf-id', 'deaf-history']) await quiet(run, own)
+    const early = ['deaf', 'deaf-id', 'deaf-history'].map((run) => follow(run, { at }))
+    for (const one of early) expect((await first(one)).id).toBe('0-0')
+    await own.silence()
+    for (const run of ['deaf', 'deaf-id', 'deaf-history']) {
+      await writeRange(own.nats, run, 1, 3)
+      await writeEvents(own.nats, run, [endEvent(4)])
+      await writeStatus(own.nats, run, { ...ended, end: { reason: 'completed', detail: null } })
+    }
+    await using whole = follow('deaf', { at })
+    await whole.done
+    expect(indexes(whole)).toEqual([1, 2, 3, 4])
+    await using back = follow('deaf-id', { at, lastEventId: '0-0' })
+    await back.done
+    expect(back.openings[0]?.status).toBe(200)
+    expect(indexes(back)).toEqual([1, 2, 3, 4])
+    const history = (await (await fetch(`${at.url}/runs/deaf-history/history?after=0-0`)).json()) as {
+      events: { index: number }[]
+      ended: boolean
+    }
+    expect(history.events.map(({ index }) => index)).toEqual([1, 2, 3, 4])
+    expect(history.ended).toBe(true)
+    for (const one of early) await one.close()
+  })
+
+  test('and is heard while its status is read: the events are served, and their own end', async () => {
+    await using own = await LogServer.start()
+    await using proxy = await Proxy.start(own.server)
+    await using at = await LocalEdge.start(`nats://127.0.0.1:${proxy.port}`, { checkMs: 600_000 })
+    await quiet('meanwhile', own)
+    await using early = follow('meanwhile', { at })
+    await first(early)
+    const asking = proxy.holdUp()
+    await using late = follow('meanwhile', { at })
+    await eventually('it asks for the status', () => asking.waiting().includes('KV_status'))
+    await writeRange(own.nats, 'meanwhile', 1, 3)
+    await writeEvents(own.nats, 'meanwhile', [endEvent(4)])
+    await writeStatus(own.nats, 'meanwhile', { ...ended, end: { reason: 'completed', detail: null } })
+    await early.untilEvents(4)
+    asking.flow()
+    await late.done
+    expect(indexes(late)).toEqual([1, 2, 3, 4])
   })
 })
 

@@ -257,6 +257,15 @@ export class Feed implements Source {
     if (lastSequence < before) await this.#startAnew()
   }
 
+  /** Makes sure that it has the newest event there is, by the word of the log's leader. Throws `unavailable`. */
+  async confirm(): Promise<void> {
+    const head = await readHead(this.#deps.nats, this.run, 'leader')
+    if (head === null) return
+    if (head.sequence > this.last.sequence) await this.refill(head.index)
+    if (head.sequence > this.last.sequence) throw new BatonError('unavailable', `run ${this.run}: its log lags behind`)
+    this.#head ??= head
+  }
+
   /** The stream was made anew: its sequences mean other events now. */
   async #startAnew(): Promise<void> {
     const extent = await readExtent(this.#deps.nats, this.run, 'leader')

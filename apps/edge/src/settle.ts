@@ -51,7 +51,8 @@ async function opened(feed: Feed, place: Place, missed: number, lostEnd: RunEnd 
   const id = position(place)
   const head = feed.head === null ? null : { sequence: feed.head.sequence, index: feed.head.index }
   const data = { position: id, first: await feed.first(), head, missed }
-  return { kind: 'at', place, block: formatOwn('stream.open', data, { id }), reset: null, lostEnd }
+  const block = formatOwn('stream.open', data, { id })
+  return { kind: 'at', place, block, reset: null, lostEnd: stillLost(feed, lostEnd) }
 }
 
 async function settleId(
@@ -73,6 +74,9 @@ async function settleId(
   return opened(feed, { sequence: at.sequence, index: at.mark }, 0, lostEnd)
 }
 
+/** Events have come meanwhile: they are served, and say themselves how the run ended. */
+const stillLost = (feed: Feed, lostEnd: RunEnd | null): RunEnd | null => (feed.head === null ? lostEnd : null)
+
 const isOver = (feed: Feed, at: Position, lostEnd: RunEnd | null): boolean =>
   feed.head === null ? lostEnd !== null : feed.head.type === END && at.mark === feed.head.index
 
@@ -87,7 +91,7 @@ async function reset(
   // What was trimmed since the verdict is missing as well.
   const missed = notice.missed === null || at === null ? null : place.index - at.mark
   const full = { ...notice, missed, place }
-  return { kind: 'at', place, block: resetBlock(feed.run, full), reset: full, lostEnd }
+  return { kind: 'at', place, block: resetBlock(feed.run, full), reset: full, lostEnd: stillLost(feed, lostEnd) }
 }
 
 const oldest = async (feed: Feed): Promise<Place> => (feed.head === null ? feed.last : feed.oldest())

@@ -11,11 +11,12 @@ import { readAsked } from '../asked.ts'
 import { Client } from '../client.ts'
 import type { Edge } from '../edge.ts'
 import type { Hold } from '../feeds.ts'
+import { findRun, unknownRun } from '../find-run.ts'
+import { lostEnd } from '../lost-end.ts'
 import { position } from '../mend.ts'
 import { OPEN_TIMEOUT_MS, refuse, refusalOf } from '../refuse.ts'
 import { Problem } from '../problem.ts'
 import { createView } from '../ring.ts'
-import { runEnd, unknownRun } from '../run-end.ts'
 import { problemSchema, runParams, streamQuery } from '../schemas.ts'
 import { settle, type Settled } from '../settle.ts'
 import { StreamResponse } from '../stream-response.ts'
@@ -109,8 +110,8 @@ async function open(edge: Edge, c: Context<EdgeEnv>, request: StreamRequest): Pr
 async function decide(edge: Edge, hold: Hold, request: StreamRequest, signal: AbortSignal): Promise<Settled> {
   const { nats } = edge.store
   const { feed } = hold
-  const lostEnd = feed.head === null ? await runEnd(nats, feed, hold) : null
-  return settle(nats, feed, request.asked, lostEnd, signal)
+  const lost = feed.head === null ? await lostEnd(feed, await findRun(nats, hold)) : null
+  return settle(nats, feed, request.asked, lost, signal)
 }
 
 /** The head goes out here: nothing after it may throw. */
@@ -123,7 +124,7 @@ function begin(
   settled: Settled & { kind: 'at' },
 ): void {
   const { config, metrics } = edge
-  const { place, lostEnd } = settled
+  const { place, lostEnd: lost } = settled
   let client: Client | null = null
   const stream = StreamResponse.begin(c.env.outgoing, socket, {
     headers: Object.fromEntries(c.res.headers),
@@ -148,8 +149,8 @@ function begin(
   edge.clients.add(client)
   metrics.opened(settled.reset === null ? 'open' : 'reset')
   client.begin(stream)
-  if (lostEnd !== null) {
-    stream.say(formatOwn(END, lostEnd, { id: position(place) }))
+  if (lost !== null) {
+    stream.say(formatOwn(END, lost, { id: position(place) }))
     client.close('end')
     return
   }

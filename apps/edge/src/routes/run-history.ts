@@ -10,10 +10,11 @@ import { readAsked, type Asked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
 import { EventEntry } from '../entry.ts'
 import type { Feed } from '../feed.ts'
+import { findRun, unknownRun } from '../find-run.ts'
+import { lostEnd } from '../lost-end.ts'
 import { position } from '../mend.ts'
 import { Problem } from '../problem.ts'
 import { OPEN_TIMEOUT_MS } from '../refuse.ts'
-import { runEnd, unknownRun } from '../run-end.ts'
 import { historySchema, problemSchema, runParams, wholeQuery } from '../schemas.ts'
 import { settle, type Settled } from '../settle.ts'
 import { within } from '../within.ts'
@@ -55,13 +56,13 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const hold = await feeds.hold(run)
   try {
     const { feed } = hold
-    const lostEnd = feed.head === null ? await runEnd(nats, feed, hold) : null
-    const settled = await within(OPEN_TIMEOUT_MS, settle(nats, feed, asked, lostEnd, gone))
+    const lost = feed.head === null ? await lostEnd(feed, await findRun(nats, hold)) : null
+    const settled = await within(OPEN_TIMEOUT_MS, settle(nats, feed, asked, lost, gone))
     if (settled.kind === 'over') return c.json(answer(feed, feed.last, [], true, null), 200)
-    if (wait > 0 && lostEnd === null) await waitBeyond(edge, feed, settled.place, wait * 1000, gone)
+    if (wait > 0 && settled.lostEnd === null) await waitBeyond(edge, feed, settled.place, wait * 1000, gone)
     const { events, reset } = await readPage(edge, feed, settled, limit, gone)
     const place: Place = events.at(-1) ?? reset?.place ?? settled.place
-    const ended = lostEnd !== null || (feed.end !== null && place.index >= feed.last.index)
+    const ended = settled.lostEnd !== null || (feed.end !== null && place.index >= feed.last.index)
     return c.json(answer(feed, place, events, ended, reset), 200)
   } finally {
     hold.release()

@@ -10,7 +10,7 @@ import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
 import { readBody } from '../read-body.ts'
-import { unknownRun } from '../run-end.ts'
+import { unknownRun } from '../find-run.ts'
 import { fitsLabels, fitsState } from '../run-table.ts'
 import { readKnown, viewRun } from '../run-view.ts'
 import {
