@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { RunStatus } from '@baton/core/records'
 import { writeKey } from '@baton/store/bucket'
 import { writeClaim } from '@baton/store/claim-store'
@@ -269,6 +269,25 @@ describe('the history', () => {
     expect(indexes(body)).toEqual([3])
     expect(edge.edge.polls).toBe(0)
     expect(indexes((await ask(`/runs/waited/history?after=${String(body['next'])}&wait=1`)).body)).toEqual([])
+  })
+
+  test('that gets no turn at the log in time is a 503; whose client left before is no failure', async () => {
+    const last = await writeRange(log.nats, 'turnless', 1, 3)
+    const path = `/runs/turnless/history?after=${last - 2}-1`
+    const over = new AbortController()
+    const turns = await Promise.all(Array.from({ length: 64 }, () => edge.edge.slots.take(over.signal)))
+    const failures = vi.spyOn(edge.edge.log, 'error')
+    const leaving = new AbortController()
+    const left = ask(path, { signal: leaving.signal }).catch(() => 'left')
+    await eventually('it waits for a turn', () => edge.edge.slots.waiting === 1)
+    leaving.abort()
+    expect(await left).toBe('left')
+    await eventually('it waits no more', () => edge.edge.slots.waiting === 0)
+    const late = await ask(path)
+    expect(late).toMatchObject({ status: 503, body: { code: 'unavailable' } })
+    expect(failures).not.toHaveBeenCalled()
+    for (const giveBack of turns) giveBack()
+    expect(indexes((await ask(path)).body)).toEqual([2, 3])
   })
 
   test('of an unknown run is not found', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BatonError } from '@baton/core/errors'
 import type { StoredEvent } from '@baton/core/event'
 import { followLive } from '@baton/store/live'
 import { runSubject, STREAM } from '@baton/store/names'
@@ -61,6 +62,23 @@ describe('a position', () => {
     expect(await judge(last, 20)).toEqual({ valid: false, reason: 'trimmed', missed: null })
     await writeCursor(log.nats, run, { index: 20, sequence: last, jobs: {} })
     expect(await judge(last, 20)).toEqual({ valid: true })
+  })
+
+  test('that waits for a replica which is behind ends with the reason of whoever no longer wants to know', async () => {
+    await writeRange(log.nats, 'lagging', 1, 3)
+    // The server says it of itself, with three replicas; what it would take for them to lag is not the point here.
+    const streams = Object.assign(Object.create(log.nats.jsm.streams) as typeof log.nats.jsm.streams, {
+      info: async (name: string) => {
+        const info = await log.nats.jsm.streams.info(name)
+        return { ...info, config: { ...info.config, num_replicas: 3 } }
+      },
+    })
+    const jsm = Object.assign(Object.create(log.nats.jsm) as typeof log.nats.jsm, { streams })
+    const left = new AbortController()
+    const judging = judgePosition({ ...log.nats, jsm }, 'lagging', { sequence: 9000, mark: 9 }, left.signal)
+    const reason = new BatonError('unavailable', 'the client left')
+    setImmediate(() => left.abort(reason))
+    await expect(judging).rejects.toBe(reason)
   })
 
   test('before an index is found among the events of other runs', async () => {

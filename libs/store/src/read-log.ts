@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { StoredMsg } from '@nats-io/jetstream'
 import { parseCheckpoint } from '@baton/core/cursor'
 import type { StoredEvent } from '@baton/core/event'
@@ -10,6 +9,7 @@ import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
 import { directGet } from './direct-get.ts'
 import { fromNats } from './nats-errors.ts'
 import { cursorSubject, runSubject, STREAM } from './names.ts'
+import { rest } from './rest.ts'
 
 /**
  * The reading side of a run's log: where it begins, where it stands, what comes after a place. Any replica answers
@@ -110,7 +110,7 @@ export async function readStream(nats: Nats): Promise<StreamState> {
 const LAG_MS = 2000
 const LAG_STEP_MS = 100
 
-/** Can a client go on from this position? "No" is the leader's word. Throws `unavailable`. */
+/** Can a client go on from this position? "No" is the leader's word. Throws `unavailable`, and the signal's reason. */
 export async function judgePosition(
   nats: Nats,
   run: string,
@@ -124,7 +124,7 @@ export async function judgePosition(
     const log = await look(nats, run, position, 'leader', lastSequence)
     const verdict = judgeRunPosition(position, log)
     if (verdict.valid || replicas === 1 || waitedMs >= LAG_MS || !isAhead(position, log)) return verdict
-    await delay(LAG_STEP_MS, undefined, { signal })
+    await rest(LAG_STEP_MS, signal)
   }
 }
 

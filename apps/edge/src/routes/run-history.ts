@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { BatonError } from '@baton/core/errors'
 import { isRunId } from '@baton/core/ids'
 import type { StoredEvent } from '@baton/core/event'
 import type { Place } from '@baton/core/servable'
@@ -64,6 +65,10 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     const place: Place = events.at(-1) ?? reset?.place ?? settled.place
     const ended = settled.lostEnd !== null || (feed.end !== null && place.index >= feed.last.index)
     return c.json(answer(feed, place, events, ended, reset), 200)
+  } catch (error) {
+    // An AbortError is the platform's word for it; ours is that this could not be answered now.
+    if (error === gone.reason) throw new BatonError('unavailable', `history of run ${run}: given up`, { cause: error })
+    throw error
   } finally {
     hold.release()
   }
