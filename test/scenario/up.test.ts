@@ -135,6 +135,14 @@ test('three NATS nodes: one is killed and comes back, and a run goes on', async 
     await eventually('more events come', () => client.frames.length > before + 1, { withinMs: 40_000 })
   }
   await hasMore()
+  // Who forgets to say how many replicas there are does not take them away.
+  const line = [join(root, 'apps/cli/src/main.ts'), 'setup']
+  await using setup = new Child('baton setup', process.execPath, line, {
+    ...environment,
+    BATON_NATS_URL: system.addresses.natsUrl,
+  })
+  expect(await setup.exited).toMatchObject({ code: 1 })
+  expect(setup.output).toContain('num_replicas: 3 → 1 (refused')
   process.kill(part(system, 'nats-2').pid, 'SIGKILL')
   await eventually('nats-2 runs again', () => said(up, 'restarted').length > 0)
   await hasMore()

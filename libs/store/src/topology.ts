@@ -154,6 +154,9 @@ function whyRefused(field: string, from: unknown, to: unknown, found: StreamInfo
   if (field === 'subjects' && Array.isArray(from) && Array.isArray(to) && from.some((one) => !to.includes(one))) {
     return 'a subject would leave the stream'
   }
+  if (field === 'num_replicas' && Number(to) < Number(from)) {
+    return 'what was acknowledged would no longer survive the loss of a node'
+  }
   if (!LIMITS.has(field) || found.state.messages === 0) return null
   const [before, after] = [Number(from), Number(to)]
   const unlimited = (limit: number) => limit <= 0

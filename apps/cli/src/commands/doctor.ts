@@ -94,9 +94,14 @@ async function topology(nats: Nats, options: TopologyOptions): Promise<Finding[]
   return changes.map((change) =>
     change.kind === 'same'
       ? { what: change.name, verdict: 'good', detail: 'as it should be' }
-      : { what: change.name, verdict: 'wrong', detail: `${difference(change)}; \`baton setup\` does it` },
+      : { what: change.name, verdict: 'wrong', detail: `${difference(change)}; ${remedy(change)}` },
   )
 }
+
+const remedy = (change: Change): string =>
+  change.kind === 'update' && change.fields.some(({ refused }) => refused !== null)
+    ? 'is the environment right? `baton setup` does it only with --allow-loss'
+    : '`baton setup` does it'
 
 const difference = (change: Change): string =>
   change.kind === 'update'
