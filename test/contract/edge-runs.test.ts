@@ -3,12 +3,13 @@ import type { RunStatus } from '@baton/core/records'
 import { writeKey } from '@baton/store/bucket'
 import { writeClaim } from '@baton/store/claim-store'
 import { writeHeartbeat } from '@baton/store/heartbeats'
-import { BUCKET, cursorSubject } from '@baton/store/names'
+import { BUCKET, cursorSubject, STREAM } from '@baton/store/names'
 import { sendBeat } from '@baton/store/peers'
 import { readRegistration, writeStatus } from '@baton/store/registry'
 import { eventually } from '../kit/eventually.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
+import { indexOf, SseClient } from '../kit/sse-client.ts'
 import { endEvent, runEvent, writeCursor, writeEvents, writeRange } from '../kit/write-events.ts'
 
 /** The registry of runs, what is shown of them, and their events as JSON. */
@@ -288,6 +289,57 @@ describe('the history', () => {
     expect(failures).not.toHaveBeenCalled()
     for (const giveBack of turns) giveBack()
     expect(indexes((await ask(path)).body)).toEqual([2, 3])
+  })
+
+  test('goes on after each hole in the log, told by a reset', async () => {
+    const last = await writeRange(log.nats, 'holes', 1, 10)
+    for (const index of [6, 8, 9]) await log.nats.jsm.streams.deleteMessage(STREAM.runs, last - 10 + index)
+    // Somebody publishes by hand; the owner goes on where it stood.
+    await writeEvents(log.nats, 'holes', [runEvent(99)])
+    await writeRange(log.nats, 'holes', 11, 12)
+    await writeEvents(log.nats, 'holes', [endEvent(13)])
+    const all: number[] = []
+    const resets: unknown[] = []
+    let after = ''
+    for (let pages = 0; pages < 20; pages++) {
+      const { body } = await ask(`/runs/holes/history?limit=3&after=${after}`)
+      all.push(...indexes(body))
+      if (body['reset'] !== null) resets.push(body['reset'])
+      after = String(body['next'])
+      if (body['ended'] === true) break
+    }
+    expect(all).toEqual([1, 2, 3, 4, 5, 7, 10, 99, 11, 12, 13])
+    const state = '/runs/holes'
+    const at = (index: number, sequence = last - 10 + index) => `${sequence}-${index}`
+    expect(resets).toEqual([
+      { reason: 'trimmed', requested: at(5), resumesAt: at(6), missed: 1, state },
+      { reason: 'trimmed', requested: at(7), resumesAt: at(9), missed: 2, state },
+      { reason: 'trimmed', requested: at(10), resumesAt: at(98, last), missed: 88, state },
+      { reason: 'unknown-id', requested: at(99, last + 1), resumesAt: at(10, last + 1), missed: null, state },
+    ])
+  })
+
+  test('takes a reset that the clients got live for the hole it tells of', async () => {
+    await using own = await LogServer.start()
+    await using at = await LocalEdge.start(own.server.url, { checkMs: 100 })
+    const last = await writeRange(own.nats, 'told-live', 1, 5)
+    const hold = await at.edge.store.feeds.hold('told-live')
+    await own.silence()
+    const lost = await writeRange(own.nats, 'told-live', 6, 6)
+    await own.nats.jsm.streams.deleteMessage(STREAM.runs, lost)
+    await writeRange(own.nats, 'told-live', 7, 7)
+    await eventually('the feed has what follows the hole', () => hold.feed.last.index === 7)
+    const reset = { reason: 'trimmed', requested: `${last}-5`, resumesAt: `${lost}-6`, missed: 1 }
+    const response = await fetch(`${at.url}/runs/told-live/history?after=${last}-5&wait=5`)
+    const body = (await response.json()) as Record<string, unknown>
+    expect(indexes(body)).toEqual([7])
+    expect(body['reset']).toMatchObject(reset)
+    await using back = new SseClient({ urls: [`${at.url}/runs/told-live/events`], lastEventId: `${last}-5` })
+    await back.untilEvents(1)
+    expect(back.frames[0]?.event).toBe('stream.reset')
+    expect(JSON.parse(back.frames[0]?.data ?? '')).toMatchObject(reset)
+    expect(back.events.map(indexOf)).toEqual([7])
+    hold.release()
   })
 
   test('of an unknown run is not found', async () => {

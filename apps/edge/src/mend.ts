@@ -10,11 +10,17 @@ export const position = ({ sequence, index }: Place): string => formatPosition({
 /** Longer requests are cut: what a client sends is not sent back to it at any length. */
 const REQUESTED_BYTES = 128
 
+/** What a client is told whose position cannot be served. */
+export type ResetNotice = {
+  readonly reason: ResetReason
+  readonly requested: string
+  /** Where it goes on instead. */
+  readonly place: Place
+  readonly missed: number | null
+}
+
 /** The frame that tells a client that its position cannot be served, and where it goes on instead. */
-export function resetBlock(
-  run: string,
-  reset: { reason: ResetReason; requested: string; place: Place; missed: number | null },
-): string {
+export function resetBlock(run: string, reset: ResetNotice): string {
   const { reason, requested, place, missed } = reset
   const id = position(place)
   const cut = Buffer.from(requested).subarray(0, REQUESTED_BYTES).toString('utf8')
@@ -26,7 +32,11 @@ export function resetBlock(
  * The log lacks what comes after `last`: says where it goes on and what was lost, after the leader has confirmed it.
  * Throws `unavailable` when the leader has what seemed to be missing.
  */
-export async function mend(nats: Nats, run: string, last: Place): Promise<{ place: Place; block: string }> {
+export async function mend(
+  nats: Nats,
+  run: string,
+  last: Place,
+): Promise<{ place: Place; block: string; reset: ResetNotice }> {
   const next = await readNext(nats, run, last.sequence, 'leader')
   if (next === null) throw new BatonError('unavailable', `run ${run}: the log ends where it should go on`)
   const verdict = judgeRunPosition(
@@ -35,5 +45,7 @@ export async function mend(nats: Nats, run: string, last: Place): Promise<{ plac
   )
   if (verdict.valid) throw new BatonError('unavailable', `run ${run}: the log was read with a hole it does not have`)
   const place = { sequence: next.sequence - 1, index: next.index - 1 }
-  return { place, block: resetBlock(run, { ...verdict, requested: position(last), place }) }
+  const { reason, missed } = verdict
+  const reset = { reason, missed, requested: position(last), place }
+  return { place, block: resetBlock(run, reset), reset }
 }

@@ -50,6 +50,14 @@ describe('a place in a ring', () => {
     expect(one.locate({ sequence: 70, mark: 9 })).toBeNull()
   })
 
+  test('right before a hole is not here, though the reset in it has the next index', () => {
+    const one = ring(5)
+    one.push(new OwnEntry({ sequence: 69, index: 6 }, 'event: stream.reset\n\n'))
+    one.push(new EventEntry(stored(7)))
+    expect(one.locate({ sequence: 50, mark: 5 })).toBeNull()
+    expect(one.locate({ sequence: 69, mark: 6 })).toBe(2)
+  })
+
   test('is never one that would show a hole', () => {
     fc.assert(
       fc.property(fc.nat(120), fc.nat(12), fc.nat(900), (sequence, mark, keep) => {

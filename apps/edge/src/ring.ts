@@ -1,7 +1,7 @@
 import type { Position } from '@baton/core/position'
 import type { Place } from '@baton/core/servable'
 import { chunkBody, type Format } from '@baton/sse/format'
-import type { Entry } from './entry.ts'
+import { OwnEntry, type Entry } from './entry.ts'
 
 /** How a client wants to see a sequence. `key` is equal where the bytes are. */
 export type View = {
@@ -105,14 +105,15 @@ export class Ring {
 
   /**
    * The number of the entry that follows a position, null where this ring cannot tell. As in the log itself: the
-   * first entry after the sequence must have the next index, or the position must be the end.
+   * first entry after the sequence must have the next index, or the position must be the end. A reset there tells of a
+   * hole, it fills none.
    */
   locate({ sequence, mark: index }: Position): number | null {
     if (sequence < this.#base.sequence) return null
     const at = this.#firstAfter(sequence)
     const entry = this.#entries[at]
     if (entry === undefined) return index === this.last.index ? this.next : null
-    return entry.place.index === index + 1 ? this.#first + at : null
+    return entry.place.index === index + 1 && !(entry instanceof OwnEntry) ? this.#first + at : null
   }
 
   #firstAfter(sequence: number): number {

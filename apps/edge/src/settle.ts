@@ -3,10 +3,10 @@ import type { Position } from '@baton/core/position'
 import type { Place } from '@baton/core/servable'
 import { formatOwn } from '@baton/sse/format'
 import type { Nats } from '@baton/store/connect'
-import { findBefore, judgePosition } from '@baton/store/read-log'
+import { findBefore, isKept, judgePosition } from '@baton/store/read-log'
 import type { Asked } from './asked.ts'
 import type { Feed } from './feed.ts'
-import { position, resetBlock } from './mend.ts'
+import { mend, position, resetBlock, type ResetNotice } from './mend.ts'
 
 /** Where a client starts, decided before its status line. */
 export type Settled =
@@ -22,14 +22,6 @@ export type Settled =
       /** How the run ended, where the log no longer holds the event that says so. */
       readonly lostEnd: RunEnd | null
     }
-
-/** What a client is told whose position cannot be served. */
-export type ResetNotice = {
-  readonly reason: 'trimmed' | 'recreated' | 'unknown-id'
-  readonly requested: string
-  readonly place: Place
-  readonly missed: number | null
-}
 
 /**
  * Finds where a client starts that asks for this. `lostEnd`: how the run ended according to its status, when its log
@@ -66,7 +58,11 @@ async function settleId(
   if (at === null) return reset(feed, { reason: 'unknown-id', requested: text, missed: null }, null, lostEnd)
   if (feed.ring.locate(at) === null) {
     const verdict = await judgePosition(nats, feed.run, at, signal)
-    if (!verdict.valid) return reset(feed, { ...verdict, requested: text }, at, lostEnd)
+    if (!verdict.valid) {
+      // Right before a hole in the middle of the log: what lies behind it is all that is missing.
+      if (await isKept(nats, feed.run, at)) return behindHole(nats, feed, at, lostEnd)
+      return reset(feed, { ...verdict, requested: text }, at, lostEnd)
+    }
     // The log is ahead of what was heard here: a client of another edge may be, too.
     if (at.mark > feed.last.index) await feed.refill(at.mark)
   }
@@ -79,6 +75,12 @@ const stillLost = (feed: Feed, lostEnd: RunEnd | null): RunEnd | null => (feed.h
 
 const isOver = (feed: Feed, at: Position, lostEnd: RunEnd | null): boolean =>
   feed.head === null ? lostEnd !== null : feed.head.type === END && at.mark === feed.head.index
+
+/** The client goes on with the event behind the hole it stands before. */
+async function behindHole(nats: Nats, feed: Feed, at: Position, lostEnd: RunEnd | null): Promise<Settled> {
+  const { block, reset } = await mend(nats, feed.run, { sequence: at.sequence, index: at.mark })
+  return { kind: 'at', place: reset.place, block, reset, lostEnd: stillLost(feed, lostEnd) }
+}
 
 /** The client goes on with the oldest event there is. */
 async function reset(

@@ -106,6 +106,13 @@ export async function readStream(nats: Nats): Promise<StreamState> {
   }
 }
 
+/** Does the log hold the very event that a position names? Its leader's word. Throws `unavailable`. */
+export async function isKept(nats: Nats, run: string, { sequence, mark }: Position): Promise<boolean> {
+  if (sequence < 1) return false
+  const found = await readNext(nats, run, sequence - 1, 'leader')
+  return found?.sequence === sequence && found.index === mark
+}
+
 /** How long a position that seems to lie ahead of the log may be that of a replica that has not caught up. */
 const LAG_MS = 2000
 const LAG_STEP_MS = 100

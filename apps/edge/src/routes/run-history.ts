@@ -63,7 +63,9 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     if (wait > 0 && settled.lostEnd === null) await waitBeyond(edge, feed, settled.place, wait * 1000, gone)
     const { events, reset } = await readPage(edge, feed, settled, limit, gone)
     const place: Place = events.at(-1) ?? reset?.place ?? settled.place
-    const ended = settled.lostEnd !== null || (feed.end !== null && place.index >= feed.last.index)
+    const ended =
+      settled.lostEnd !== null ||
+      (feed.end !== null && place.sequence >= feed.last.sequence && !isBehind(place, feed.last))
     return c.json(answer(feed, place, events, ended, reset), 200)
   } catch (error) {
     // An AbortError is the platform's word for it; ours is that this could not be answered now.
@@ -129,6 +131,10 @@ async function readAfter(
   }
 }
 
+/** The index decides; where one was written by hand it may be beyond that of what follows. */
+const isBehind = (place: Place, last: Place): boolean =>
+  last.index > place.index || (last.index < place.index && last.sequence > place.sequence)
+
 /** Waits until there is an event after the place, or for so long. */
 async function waitBeyond(edge: Edge, feed: Feed, place: Place, waitMs: number, signal: AbortSignal): Promise<void> {
   const { maxConnections } = edge.config
@@ -138,7 +144,7 @@ async function waitBeyond(edge: Edge, feed: Feed, place: Place, waitMs: number, 
   edge.polls++
   try {
     const until = AbortSignal.any([signal, edge.leaving, AbortSignal.timeout(waitMs)])
-    while (!until.aborted && feed.last.index <= place.index) await feed.changed(until)
+    while (!until.aborted && !isBehind(place, feed.last)) await feed.changed(until)
   } finally {
     edge.polls--
   }
