@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { eventually } from '../kit/eventually.ts'
+import { eventHeaders } from '@baton/store/codec'
+import { eventually, steadily } from '../kit/eventually.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { Proxy } from '../kit/proxy.ts'
@@ -113,6 +114,41 @@ test('a log that grows while its tail is checked is not taken for one made anew'
   await client.close()
   expect(client.frames.map(({ event }) => event)).not.toContain('stream.reset')
   checkConnection(client.frames, null)
+})
+
+/** Publishes what looks like the run's next event on its live subject, where no log has put it. */
+function forge(log: LogServer, run: string, index: number, place: Record<string, number>): void {
+  const map = eventHeaders(runEvent(index))
+  for (const [name, value] of Object.entries(place)) map.set(name, String(value))
+  log.nats.nc.publish(`live.run.${run}`, 'forged', { headers: map })
+}
+
+test('what somebody publishes on the live subject of a run is neither served nor waited for', async () => {
+  await using log = await LogServer.start()
+  await using edge = await LocalEdge.start(log.server.url, { checkMs: 600_000 })
+  const last = await writeRange(log.nats, 'forged', 1, 3)
+  await using client = new SseClient({ urls: [`${edge.url}/runs/forged/events`], reconnects: false })
+  await client.untilEvents(3)
+  const beyond = last + 1000
+  forge(log, 'forged', 4, { 'Nats-Sequence': beyond, 'Nats-Last-Sequence': beyond - 1 })
+  forge(log, 'forged', 5, { 'Nats-Sequence': beyond + 1, 'Nats-Last-Sequence': beyond })
+  forge(log, 'forged', 4, { 'Nats-Sequence': beyond + 2 })
+  const refills = async () => Number(/^baton_edge_refills_total (\d+)/m.exec(await edge.edge.registry.metrics())?.[1])
+  await eventually('the log was asked', async () => (await refills()) > 0)
+  await writeRange(log.nats, 'forged', 4, 30)
+  await client.untilEvents(30)
+  await eventually('the log is left alone', async () => {
+    const before = edge.natsSent
+    await steadily('nothing is asked', () => edge.natsSent === before, 1200)
+    return true
+  })
+  const before = edge.natsSent
+  await writeRange(log.nats, 'forged', 31, 40)
+  await client.untilEvents(40)
+  expect(edge.natsSent).toBe(before)
+  checkConnection(client.frames, null)
+  expect(client.frames.map(({ event }) => event)).not.toContain('stream.reset')
+  expect(client.frames.map(({ data }) => data)).not.toContain('forged')
 })
 
 test('of many idle feeds each one asks the log, however many are due before it', async () => {

@@ -65,7 +65,7 @@ function quiet(): PromiseWithResolvers<void> {`,
     patches: [
       {
         file: 'libs/core/src/splice.ts',
-        find: `if (event.index === this.#last.index + 1) return this.#handOut(event)`,
+        find: `if (this.#follows(event)) return this.#handOut(event)`,
         replace: `if (event.index > this.#last.index) return this.#handOut(event)`,
       },
     ],

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { END, readEnd, type RunEnd, type StoredEvent } from '@baton/core/event'
 import { BatonError } from '@baton/core/errors'
 import { startOf, type Place } from '@baton/core/servable'
-import { Splice } from '@baton/core/splice'
+import { Splice, type Heard } from '@baton/core/splice'
 import type { Log } from '@baton/service/log'
 import type { Nats } from '@baton/store/connect'
 import { followLive, type Live } from '@baton/store/live'
@@ -52,7 +52,7 @@ export class Feed implements Source {
   #ring = new Ring({ sequence: 0, index: 0 })
   #splice: Splice<StoredEvent> = new Splice({ sequence: 0, index: 0 }, MAX_AHEAD)
   #live: Live | null = null
-  #early: StoredEvent[] | null = []
+  #early: Heard<StoredEvent>[] | null = []
   #head: StoredEvent | null = null
   #first: { place: Place | null; atMs: number } = { place: null, atMs: Number.NEGATIVE_INFINITY }
   #lookingForFirst: Promise<void> | null = null
@@ -213,14 +213,14 @@ export class Feed implements Source {
     })
   }
 
-  /** Reads what is missing from the log, at least up to the event `index`; one reading at a time. */
+  /** Reads what is missing from the log, once and then on up to the event `index`; one reading at a time. */
   async refill(index: number): Promise<void> {
-    while (!this.closed && (this.#splice.waiting || this.last.index < index)) {
-      const before = this.last.sequence
+    let before: number
+    do {
+      before = this.last.sequence
       this.#refilling ??= this.#refill(index).finally(() => (this.#refilling = null))
       await this.#refilling
-      if (this.last.sequence === before) return
-    }
+    } while (!this.closed && this.last.index < index && this.last.sequence !== before)
   }
 
   async #refill(index: number): Promise<void> {
@@ -283,13 +283,14 @@ export class Feed implements Source {
     this.#deps.pacer.mark(this)
   }
 
-  #hear(event: StoredEvent): void {
+  #hear(event: Heard<StoredEvent>): void {
     if (this.#early !== null) {
       if (this.#early.length < MAX_AHEAD) this.#early.push(event)
       return
     }
-    this.#heardAtMs = performance.now()
-    this.#push(this.#splice.live(event))
+    const next = this.#splice.live(event)
+    if (next.length > 0) this.#heardAtMs = performance.now()
+    this.#push(next)
     if (this.#splice.waiting && !this.#catchingUp) void this.#catchUp()
   }
 
@@ -297,15 +298,34 @@ export class Feed implements Source {
   async #catchUp(): Promise<void> {
     this.#catchingUp = true
     while (!this.closed && this.#splice.waiting) {
+      const before = this.last.sequence
+      let pauses = false
       try {
         await this.refill(0)
+        pauses = this.#splice.waiting && (await this.#disowns())
       } catch (error) {
         if (this.closed) return
         this.#deps.log.warn({ run: this.run, err: error }, 'refill.failed')
       }
-      if (this.#splice.waiting) await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
+      pauses ||= this.#splice.waiting && this.last.sequence === before
+      if (pauses) await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
     }
     this.#catchingUp = false
+  }
+
+  /**
+   * What was heard is not in the log that was read: is some of it not in its leader's either? Then anybody may have
+   * published it, and it is forgotten.
+   */
+  async #disowns(): Promise<boolean> {
+    const head = await readHead(this.#deps.nats, this.run, 'leader')
+    const beyond = head?.sequence ?? 0
+    if (this.#splice.newestHeard <= beyond) return false
+    this.#deps.log.warn({ run: this.run, heard: this.#splice.newestHeard, stored: beyond }, 'live.disowned')
+    this.#splice.disown(beyond)
+    // What was stored and heard since the leader was asked is forgotten as well.
+    await this.check()
+    return true
   }
 
   #push(events: readonly StoredEvent[]): void {

@@ -1,4 +1,5 @@
 import type { StoredEvent } from '@baton/core/event'
+import type { Heard } from '@baton/core/splice'
 import { decodeEvent } from './codec.ts'
 import type { Nats } from './connect.ts'
 import { fromNats } from './nats-errors.ts'
@@ -15,19 +16,26 @@ export type Live = {
   close(): void
 }
 
-/** The sequence in the log, put there by the server when it republishes (NATS ADR-28). */
+/** The sequence in the log, and that of the message before it in its subject: what a server republishes has both (NATS ADR-28). */
 const SEQUENCE = 'Nats-Sequence'
+const PREVIOUS = 'Nats-Last-Sequence'
+
+/** A number the server writes; null for what it cannot have written. */
+function wholeNumber(text: string | null | undefined): number | null {
+  return text !== null && text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null
+}
 
 /** Calls `onEvent` for each live event, on the path that reads the socket: it must be quick. */
-export function followLive(nats: Nats, run: string, onEvent: (event: StoredEvent) => void): Live {
+export function followLive(nats: Nats, run: string, onEvent: (event: Heard<StoredEvent>) => void): Live {
   const subscription = nats.nc.subscribe(liveRunSubject(run), {
     callback: (error, message) => {
       if (error !== null) return
       const raw = rawHeaders(message)
-      const sequence = Number(raw?.find(SEQUENCE))
-      const known = Number.isSafeInteger(sequence) && sequence > 0
-      const event = known ? decodeEvent(run, sequence, { data: message.data, headers: raw }) : null
-      if (event !== null) onEvent(event)
+      const sequence = wholeNumber(raw?.find(SEQUENCE))
+      const previous = wholeNumber(raw?.find(PREVIOUS))
+      if (sequence === null || previous === null) return
+      const event = decodeEvent(run, sequence, { data: message.data, headers: raw })
+      if (event !== null) onEvent(Object.assign(event, { previous }))
     },
   })
   return {
