@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { eventHeaders } from '@baton/store/codec'
 import { eventually, steadily } from '../kit/eventually.ts'
+import { runScope } from '../../apps/edge/src/run-scope.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { Proxy } from '../kit/proxy.ts'
@@ -88,7 +89,7 @@ test('a log that grows while its tail is checked is not taken for one made anew'
   await writeRange(log.nats, 'grown', 1, 1)
   const client = new SseClient({ urls: [`${edge.url}/runs/grown/events`], reconnects: false })
   await client.until('the first event', () => client.lastEventId?.endsWith('-1') === true, 10_000)
-  const hold = await edge.edge.store.feeds.hold('grown')
+  const hold = await edge.edge.store.feeds.hold(runScope(edge.edge.store.nats, 'grown'))
   const reaches = (held: { waiting: () => Buffer }, text: string) =>
     eventually(`${text} waits`, () => held.waiting().includes(text))
 
@@ -101,7 +102,7 @@ test('a log that grows while its tail is checked is not taken for one made anew'
   await reaches(first, 'event 3')
   const asking = proxy.holdUp()
   first.flow()
-  await eventually('the new events are heard', () => hold.feed.last.index === 3)
+  await eventually('the new events are heard', () => hold.feed.last.mark === 3)
   const second = proxy.holdDown()
   asking.flow()
   await eventually('the check is answered', () => checked.done || second.waiting().includes('last_seq'))
@@ -156,12 +157,12 @@ test('of many idle feeds each one asks the log, however many are due before it',
   await using edge = await LocalEdge.start(log.server.url, { checkMs: 1000 })
   const runs = Array.from({ length: 220 }, (_, at) => `idle-${at}`)
   await Promise.all(runs.map((run) => writeRange(log.nats, run, 1, 1)))
-  const holds = await Promise.all(runs.map((run) => edge.edge.store.feeds.hold(run)))
+  const holds = await Promise.all(runs.map((run) => edge.edge.store.feeds.hold(runScope(edge.edge.store.nats, run))))
   // Nothing is republished, so nothing is heard: as for an edge that was cut off at the wrong moment.
   await log.silence()
   await Promise.all(runs.map((run) => writeRange(log.nats, run, 2, 2)))
   await eventually('every feed has what it did not hear', () => {
-    const behind = holds.flatMap(({ feed }) => (feed.last.index === 2 ? [] : feed.run))
+    const behind = holds.flatMap(({ feed }) => (feed.last.mark === 2 ? [] : feed.scope.name))
     if (behind.length > 0) throw new Error(`${behind.length} have not, the first is ${behind[0]}`)
     return true
   })

@@ -7,6 +7,7 @@ import { BUCKET, cursorSubject, STREAM } from '@baton/store/names'
 import { sendBeat } from '@baton/store/peers'
 import { readRegistration, writeStatus } from '@baton/store/registry'
 import { eventually } from '../kit/eventually.ts'
+import { runScope } from '../../apps/edge/src/run-scope.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { indexOf, SseClient } from '../kit/sse-client.ts'
@@ -323,12 +324,12 @@ describe('the history', () => {
     await using own = await LogServer.start()
     await using at = await LocalEdge.start(own.server.url, { checkMs: 100 })
     const last = await writeRange(own.nats, 'told-live', 1, 5)
-    const hold = await at.edge.store.feeds.hold('told-live')
+    const hold = await at.edge.store.feeds.hold(runScope(at.edge.store.nats, 'told-live'))
     await own.silence()
     const lost = await writeRange(own.nats, 'told-live', 6, 6)
     await own.nats.jsm.streams.deleteMessage(STREAM.runs, lost)
     await writeRange(own.nats, 'told-live', 7, 7)
-    await eventually('the feed has what follows the hole', () => hold.feed.last.index === 7)
+    await eventually('the feed has what follows the hole', () => hold.feed.last.mark === 7)
     const reset = { reason: 'trimmed', requested: `${last}-5`, resumesAt: `${lost}-6`, missed: 1 }
     const response = await fetch(`${at.url}/runs/told-live/history?after=${last}-5&wait=5`)
     const body = (await response.json()) as Record<string, unknown>
@@ -368,10 +369,14 @@ test('the description has every route and the schemas that check them', async ()
     '/readyz',
     '/relays',
     '/runs',
+    '/runs/events',
     '/runs/{run}',
     '/runs/{run}/cancel',
     '/runs/{run}/events',
     '/runs/{run}/history',
+    '/topics',
+    '/topics/events',
+    '/topics/{topic}',
   ])
   expect(Object.keys(paths['/runs'] ?? {}).sort()).toEqual(['get', 'post'])
   expect(JSON.stringify(body)).toContain('"additionalProperties":false')

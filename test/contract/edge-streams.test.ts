@@ -66,7 +66,7 @@ describe('an answer that is no stream', () => {
     await writeRange(log.nats, 'asked', 1, 1)
     expect(await ask('/nowhere')).toMatchObject({ status: 404 })
     expect(await ask('/runs/nobody/events')).toMatchObject({ status: 404 })
-    expect(await ask('/runs/events')).toMatchObject({ status: 404 })
+    expect(await ask('/runs/events')).toMatchObject({ status: 400 })
     expect(await ask('/runs/not%20an%20id/events')).toMatchObject({ status: 404 })
     expect(await ask('/runs/asked/events', { method: 'DELETE' })).toMatchObject({
       status: 405,

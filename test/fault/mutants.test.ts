@@ -65,8 +65,8 @@ function quiet(): PromiseWithResolvers<void> {`,
     patches: [
       {
         file: 'libs/core/src/splice.ts',
-        find: `if (this.#follows(event)) return this.#handOut(event)`,
-        replace: `if (event.index > this.#last.index) return this.#handOut(event)`,
+        find: `continues: (last, { index, previous }) => index === last.mark + 1 && previous === last.sequence,`,
+        replace: `continues: (last, { index }) => index > last.mark,`,
       },
     ],
     provoke: edgeCutOff,

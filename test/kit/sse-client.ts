@@ -39,6 +39,8 @@ export class SseClient {
   readonly #options: SseClientOptions
   readonly #over = new AbortController()
   #retryMs = 100
+  /** Ends the connection there is. */
+  #hangUp: () => void = () => undefined
   readonly done: Promise<void>
 
   constructor(options: SseClientOptions) {
@@ -70,6 +72,7 @@ export class SseClient {
       response?.destroy()
       return status
     }
+    this.#hangUp = () => response.destroy(Object.assign(new Error('hung up'), { code: 'ECONNRESET' }))
     const parser = new StrictSse()
     let stallAt = this.frames.length + (this.#options.stall?.everyFrames ?? 0)
     try {
@@ -131,6 +134,11 @@ export class SseClient {
       },
       withinMs === undefined ? {} : { withinMs },
     )
+  }
+
+  /** Loses its connection, and comes back. */
+  drop(): void {
+    this.#hangUp()
   }
 
   async close(): Promise<void> {

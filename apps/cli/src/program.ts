@@ -7,7 +7,8 @@ import { doctor, type Program } from './commands/doctor.ts'
 import { relays } from './commands/relays.ts'
 import { addRun, cancelRun, listRuns, showRun, type RunState } from './commands/runs.ts'
 import { setup } from './commands/setup.ts'
-import { tailRun } from './commands/tail-run.ts'
+import { publish } from './commands/publish.ts'
+import { tail } from './commands/tail.ts'
 import { CommandError, EXIT } from './exit.ts'
 import { withStore, type StoreOptions } from './open-store.ts'
 import { createPrint, type Print } from './print.ts'
@@ -70,19 +71,7 @@ export function createProgram(around: Surroundings): Command {
     .option('--listen <ms>', 'for how long; a relay beats every 200 ms unless told otherwise', count, 600)
     .action((given: { listen: number }) => inStore((nats) => relays(nats, given.listen, print(), signal)))
 
-  const tail = program.command('tail').description('follow events')
-  tail
-    .command('run')
-    .description('print the events of a run to its end; comes back by itself when an edge goes away')
-    .argument('<run>')
-    .option('--edge <url>', `an edge (default: ${EDGE}); give several and any of them will do`, collect, [])
-    .option('--from <position>', 'start, now, an index, or -<count>', 'start')
-    .option('--last-event-id <id>', 'go on after this position')
-    .option('--types <a,b>', 'only events of these types')
-    .action(async (run: string, given: TailFlags) => {
-      const reason = await tailRun({ ...tailOptions(run, given), onTrouble: around.warn }, print(), signal)
-      if (reason !== null && reason !== 'completed') throw new CommandError('wrong', `${run} ended: ${reason}`)
-    })
+  addTopicCommands(program, inStore, print, around)
 
   program
     .command('doctor')
@@ -93,6 +82,52 @@ export function createProgram(around: Surroundings): Command {
       await doctor({ target, programs, complaints }, print(), signal)
     })
   return program
+}
+
+function addTopicCommands(
+  program: Command,
+  inStore: (work: Parameters<typeof withStore<void>>[1]) => Promise<void>,
+  print: () => Print,
+  { warn, signal }: Surroundings,
+): void {
+  const following = program.command('tail').description('follow events; comes back by itself when an edge goes away')
+  following
+    .command('run')
+    .description('print the events of a run to its end')
+    .argument('<run>')
+    .option('--edge <url>', `an edge (default: ${EDGE}); give several and any of them will do`, collect, [])
+    .option('--from <position>', 'start, now, an index, or -<count>', 'start')
+    .option('--last-event-id <id>', 'go on after this position')
+    .option('--types <a,b>', 'only events of these types')
+    .action(async (run: string, given: TailFlags) => {
+      const query = { from: given.from, types: given.types ?? null }
+      const target = { path: `/runs/${encodeURIComponent(run)}/events`, query, what: `run ${run}` }
+      const reason = await tail({ ...target, ...tailOptions(given), onTrouble: warn }, print(), signal)
+      if (reason !== null && reason !== 'completed') throw new CommandError('wrong', `${run} ended: ${reason}`)
+    })
+  following
+    .command('topic')
+    .description('print the events of topics, until Ctrl-C')
+    .argument('<filter...>', 'a topic, or a NATS filter with * and >')
+    .option('--edge <url>', `an edge (default: ${EDGE}); give several and any of them will do`, collect, [])
+    .option('--from <position>', 'now, start, a sequence, -<count>, or a time (RFC 3339)', 'now')
+    .option('--last-event-id <id>', 'go on after this position')
+    .action(async (topic: string[], given: TailFlags) => {
+      const target = { path: '/topics/events', query: { topic, from: given.from }, what: 'such topic' }
+      await tail({ ...target, ...tailOptions(given), onTrouble: warn }, print(), signal)
+    })
+  program
+    .command('publish')
+    .description('store an event in a topic')
+    .argument('<topic>')
+    .argument('<data>', 'as it is; - is stdin')
+    .option('--type <type>', 'shown in the envelope')
+    .option('--key <key>', 'within 2 minutes the same key stores nothing more')
+    .action((topic: string, data: string, given: { type?: string; key?: string }) => {
+      const text = data === '-' ? readFileSync(0, 'utf8') : data
+      const message = { topic, data: text, type: given.type ?? null }
+      return inStore((nats) => publish(nats, message, given.key ?? null, print()))
+    })
 }
 
 function addRunCommands(
@@ -161,11 +196,11 @@ function upOptions(given: UpFlags): UpOptions {
 
 type TailFlags = { edge: string[]; from: string; lastEventId?: string; types?: string }
 
-function tailOptions(run: string, given: TailFlags) {
+function tailOptions(given: TailFlags) {
   const edges = given.edge.length === 0 ? [EDGE] : given.edge
   const wrong = edges.find((edge) => !/^https?:\/\/./.test(edge) || !URL.canParse(edge))
   if (wrong !== undefined) throw new CommandError('usage', `--edge ${wrong}: must be an http URL`)
-  return { run, edges, from: given.from, types: given.types ?? null, lastEventId: given.lastEventId ?? null }
+  return { edges, lastEventId: given.lastEventId ?? null }
 }
 
 type AddFlags = {

@@ -8,7 +8,10 @@ import { Problem, problemResponse, toProblem } from './problem.ts'
 import { runEvents, runEventsRoute } from './routes/run-events.ts'
 import { runHistory, runHistoryRoute } from './routes/run-history.ts'
 import * as runs from './routes/runs.ts'
+import { runsEvents, runsEventsRoute } from './routes/runs-events.ts'
 import * as service from './routes/service.ts'
+import { topicEvents, topicEventsRoute } from './routes/topic-events.ts'
+import * as topics from './routes/topics.ts'
 
 export type EdgeEnv = { Bindings: HttpBindings }
 
@@ -26,11 +29,19 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
   app.openAPIRegistry.registerPath(runs.registerRunRoute)
   app.post('/runs', runs.registerRun(edge))
   app.openapi(runs.listRunsRoute, runs.listRuns(edge))
+  // Before the routes of one run and of one topic, which would take `events` for a name.
+  app.openapi(runsEventsRoute, runsEvents(edge) as never)
+  app.openapi(topicEventsRoute, topicEvents(edge) as never)
   app.openapi(runs.showRunRoute, runs.showRun(edge))
   app.openapi(runs.cancelRunRoute, runs.cancelRun(edge))
   // The stream writes to the socket itself, so what its handler returns fits no schema.
   app.openapi(runEventsRoute, runEvents(edge) as never)
   app.openapi(runHistoryRoute, runHistory(edge))
+  app.openAPIRegistry.registerPath(topics.publishTopicRoute)
+  app.post('/topics/:topic', topics.publishOne(edge))
+  app.openAPIRegistry.registerPath(topics.publishManyRoute)
+  app.post('/topics', topics.publishMany(edge))
+  app.openapi(topics.showTopicRoute, topics.showTopic(edge))
   app.openapi(service.relaysRoute, service.listRelays(edge))
   app.openapi(service.livezRoute, service.livez)
   app.openapi(service.readyzRoute, service.readyz(edge))

@@ -1,5 +1,4 @@
-import { formatPosition } from '@baton/core/position'
-import type { Place } from '@baton/core/servable'
+import { formatPosition, type Position } from '@baton/core/position'
 import { formatOwn, HEARTBEAT } from '@baton/sse/format'
 import type { Closing, EdgeMetrics } from './metrics.ts'
 import type { Ring, View } from './ring.ts'
@@ -33,9 +32,9 @@ export type ClientOptions = {
  * socket has room, so a slow client costs this process one socket buffer.
  */
 export class Client {
-  #place: Place
+  #place: Position
   /** The last position its frames have told it. */
-  #told: Place
+  #told: Position
   #source: Source | null = null
   #number = 0
   #response: StreamResponse | null = null
@@ -43,14 +42,14 @@ export class Client {
   #closed = false
   readonly #options: ClientOptions
 
-  constructor(place: Place, options: ClientOptions) {
+  constructor(place: Position, options: ClientOptions) {
     this.#place = place
     this.#told = place
     this.#options = options
   }
 
   /** Where it stands: it has everything up to here. */
-  get place(): Place {
+  get place(): Position {
     return this.#place
   }
 
@@ -108,12 +107,10 @@ export class Client {
     // A socket with something in it needs no heartbeat, and more would pile up in a slow one.
     if (nowMs - this.#lastWriteMs < this.#options.heartbeatMs || response.pendingBytes > 0) return
     this.#lastWriteMs = nowMs
-    const { sequence, index } = this.#place
-    const moved = index !== this.#told.index
+    const id = formatPosition(this.#place)
+    const moved = id !== formatPosition(this.#told)
     this.#told = this.#place
-    response.say(
-      moved ? formatOwn('stream.position', {}, { id: formatPosition({ sequence, mark: index }) }) : HEARTBEAT,
-    )
+    response.say(moved ? formatOwn('stream.position', {}, { id }) : HEARTBEAT)
   }
 
   /** Asks it to come back, to this edge or another, after a while. Nothing is lost: it keeps its position. */

@@ -11,6 +11,10 @@ export type EdgeConfig = {
   readonly opensPerClient: number
   /** Streams all clients together may open per second; 0 = no limit. */
   readonly opensTotal: number
+  /** Events one publisher may store per second; 0 = no limit. */
+  readonly publishPerSecond: number
+  /** Where the state of a topic can be read, with `{topic}` in it; null where nobody said. */
+  readonly topicStateUrl: string | null
   /** Open streams; 0 = no limit. */
   readonly maxConnections: number
   /** After about so long a client is asked to come back, so that load spreads over edges. */
@@ -34,6 +38,8 @@ export const EDGE_DEFAULTS: EdgeConfig = {
   clientBufferBytes: 262_144,
   opensPerClient: 20,
   opensTotal: 1000,
+  publishPerSecond: 1000,
+  topicStateUrl: null,
   maxConnections: 10_000,
   maxAgeMs: 2_700_000,
   corsOrigins: [],
@@ -53,6 +59,7 @@ type Values = {
   readonly BATON_JWT_ISSUERS: readonly string[]
   readonly BATON_CORS_ORIGINS: readonly string[]
   readonly BATON_TRUSTED_PROXIES: readonly string[]
+  readonly BATON_TOPIC_STATE_URL?: string | undefined
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
@@ -82,8 +89,18 @@ function complaints(values: Values): string[] {
   const origins = values.BATON_CORS_ORIGINS.filter(
     (origin) => origin !== '*' && !(URL.canParse(origin) && new URL(origin).origin === origin),
   ).map((origin) => `BATON_CORS_ORIGINS: ${origin} is no origin (https://host, without a path)`)
-  return [...authComplaints(values), ...origins, ...proxyComplaints(values.BATON_TRUSTED_PROXIES)]
+  return [
+    ...authComplaints(values),
+    ...origins,
+    ...proxyComplaints(values.BATON_TRUSTED_PROXIES),
+    ...stateComplaints(values.BATON_TOPIC_STATE_URL),
+  ]
 }
+
+const stateComplaints = (template: string | undefined): string[] =>
+  template === undefined || (template.includes('{topic}') && /^(https?:\/\/.|\/)/.test(template))
+    ? []
+    : ['BATON_TOPIC_STATE_URL: must be a URL, or a path of this edge, with {topic} in it']
 
 function proxyComplaints(entries: readonly string[]): string[] {
   try {
@@ -107,6 +124,8 @@ export function readEdgeConfig(environment: Environment) {
     clientBufferBytes: values.BATON_CLIENT_BUFFER_BYTES,
     opensPerClient: values.BATON_OPENS_PER_CLIENT,
     opensTotal: values.BATON_OPENS_TOTAL,
+    publishPerSecond: values.BATON_PUBLISH_PER_SECOND,
+    topicStateUrl: values.BATON_TOPIC_STATE_URL ?? null,
     maxConnections: values.BATON_MAX_CONNECTIONS,
     maxAgeMs: values.BATON_MAX_AGE_MS,
     corsOrigins: values.BATON_CORS_ORIGINS,

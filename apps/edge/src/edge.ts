@@ -3,12 +3,14 @@ import { Registry } from '@baton/service/metrics'
 import { BatonError } from '@baton/core/errors'
 import type { Nats } from '@baton/store/connect'
 import { watchConnection, type Connection } from '@baton/store/connection'
+import { Losses } from '@baton/store/losses'
+import { StreamViews } from '@baton/store/stream-views'
 import type { Client } from './client.ts'
 import { trustedProxies } from './client-address.ts'
 import type { EdgeConfig } from './config.ts'
 import { Feeds } from './feeds.ts'
 import { createMetrics, type EdgeMetrics } from './metrics.ts'
-import { Opens } from './opens.ts'
+import { Rates } from './rates.ts'
 import { Pacer } from './pacer.ts'
 import { Relays } from './relays.ts'
 import { reconnectMs } from './retry.ts'
@@ -20,6 +22,8 @@ export type Store = {
   readonly nats: Nats
   readonly connection: Connection
   readonly feeds: Feeds
+  readonly losses: Losses
+  readonly views: StreamViews
   readonly runs: RunTable
   readonly relays: Relays
 }
@@ -43,7 +47,9 @@ export class Edge {
   readonly registry = new Registry()
   readonly metrics: EdgeMetrics
   readonly clients = new Set<Client>()
-  readonly opens: Opens
+  readonly opens: Rates
+  /** Events that publishers may store. */
+  readonly publishes: Rates
   readonly isTrusted: (address: string) => boolean
   /** Readings of the log that go on at once, for streams and for the history. */
   readonly slots = new Slots(MAX_REPLAYS)
@@ -59,7 +65,8 @@ export class Edge {
   constructor(config: EdgeConfig, log: Log) {
     this.config = config
     this.log = log
-    this.opens = new Opens(config.opensPerClient, config.opensTotal)
+    this.opens = new Rates(config.opensPerClient, config.opensTotal)
+    this.publishes = new Rates(config.publishPerSecond, 0)
     this.isTrusted = trustedProxies(config.trustedProxies)
     this.metrics = createMetrics(this.registry, {
       clients: () => this.clients.size,
@@ -70,11 +77,10 @@ export class Edge {
     this.#ticker = setInterval(() => this.#tick(), Math.max(10, config.heartbeatMs / TICKS_PER_HEARTBEAT))
   }
 
-  /** From here on runs can be followed. */
+  /** From here on runs and topics can be followed. */
   use(nats: Nats, signal: AbortSignal): void {
     const connection = watchConnection(nats, () => this.#store?.feeds.distrust(), signal)
     const deps = {
-      nats,
       log: this.log,
       metrics: this.metrics,
       pacer: this.#pacer,
@@ -84,6 +90,8 @@ export class Edge {
       nats,
       connection,
       feeds: new Feeds(deps, this.config, connection),
+      losses: new Losses(nats),
+      views: new StreamViews(nats),
       runs: new RunTable(nats, this.log, signal),
       relays: new Relays(nats, signal),
     }

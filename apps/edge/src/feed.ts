@@ -1,25 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { END, readEnd, type RunEnd, type StoredEvent } from '@baton/core/event'
 import { BatonError } from '@baton/core/errors'
-import { startOf, type Place } from '@baton/core/servable'
+import { formatPosition, type Position } from '@baton/core/position'
 import { Splice, type Heard } from '@baton/core/splice'
 import type { Log } from '@baton/service/log'
-import type { Nats } from '@baton/store/connect'
-import { followLive, type Live } from '@baton/store/live'
-import { readExtent, readHead, readNext, readStream, type Extent } from '@baton/store/read-log'
-import { replayRun } from '@baton/store/replay'
 import type { Client, Source } from './client.ts'
-import { EventEntry, OwnEntry } from './entry.ts'
-import { mend, position, resetBlock } from './mend.ts'
+import { OwnEntry, PassedEntry } from './entry.ts'
 import type { EdgeMetrics } from './metrics.ts'
 import type { Pacer } from './pacer.ts'
 import { Replay } from './replay.ts'
 import { Ring } from './ring.ts'
+import type { Event, Listening, Mending, Scope, Tail } from './scope.ts'
 import type { Slots } from './slots.ts'
 import { within } from './within.ts'
 
 export type FeedDeps = {
-  readonly nats: Nats
   readonly log: Log
   readonly metrics: EdgeMetrics
   readonly pacer: Pacer
@@ -37,46 +31,51 @@ const FIRST_AGE_MS = 2000
 const RETRY_MS = 500
 
 /**
- * One run as this edge follows it, for all its clients: a live subscription whose holes are filled from the log, and a
- * ring of what came last. Every client gets the ring's entries; who is behind the ring comes by a replay.
+ * One run, topic or set as this edge follows it, for all its clients: what is heard live, whose holes are filled from
+ * the log, and a ring of what came last. Every client gets the ring's entries; who is behind the ring comes by a replay.
  */
-export class Feed implements Source {
-  readonly run: string
+export class Feed<T extends Event> implements Source {
+  readonly scope: Scope<T>
   readonly clients = new Set<Client>()
   readonly #deps: FeedDeps
   readonly #over = new AbortController()
-  readonly #replays = new Set<Replay>()
+  readonly #replays = new Set<Replay<T>>()
   /** Replays that are over, with clients that have not asked for more yet. */
-  readonly #left = new Set<Replay>()
+  readonly #left = new Set<Replay<T>>()
   readonly #changed = new Set<() => void>()
-  #ring = new Ring({ sequence: 0, index: 0 })
-  #splice: Splice<StoredEvent> = new Splice({ sequence: 0, index: 0 }, MAX_AHEAD)
-  #live: Live | null = null
-  #early: Heard<StoredEvent>[] | null = []
-  #head: StoredEvent | null = null
-  #first: { place: Place | null; atMs: number } = { place: null, atMs: Number.NEGATIVE_INFINITY }
+  #ring: Ring
+  #splice: Splice<T>
+  #listening: Listening | null = null
+  #early: Heard<T>[] | null = []
+  #head: T | null = null
+  #first: { place: Position | null; atMs: number } = { place: null, atMs: Number.NEGATIVE_INFINITY }
   #lookingForFirst: Promise<void> | null = null
   #refilling: Promise<void> | null = null
   #catchingUp = false
   #heardAtMs = performance.now()
   /** The newest replay from the oldest event, and the place that was before it. */
-  #oldest: { readonly replay: Replay; readonly place: Promise<Place> } | null = null
+  #oldest: { readonly replay: Replay<T>; readonly place: Promise<Position> } | null = null
 
-  constructor(run: string, deps: FeedDeps) {
-    this.run = run
+  constructor(scope: Scope<T>, deps: FeedDeps) {
+    this.scope = scope
     this.#deps = deps
+    const nowhere = { sequence: 0, mark: 0 }
+    this.#ring = new Ring(nowhere, scope.marks)
+    this.#splice = new Splice(nowhere, MAX_AHEAD, scope.order)
   }
 
-  /** Subscribes, then looks where the log stands: what is stored in between is heard. Throws `unavailable`. */
+  /** Listens, then looks where the log stands: what is stored in between is heard. Throws `unavailable`. */
   async open(): Promise<void> {
-    this.#live = followLive(this.#deps.nats, this.run, (event) => this.#hear(event))
-    await within(OPEN_TIMEOUT_MS, this.#live.ready)
-    const extent = await readExtent(this.#deps.nats, this.run, 'any')
-    const last: Place = extent.head ?? extent.checkpoint ?? { sequence: 0, index: 0 }
-    this.#head = extent.head
-    this.#noteFirst(extent)
-    this.#ring = new Ring({ sequence: last.sequence, index: last.index })
-    this.#splice = new Splice({ sequence: last.sequence, index: last.index }, MAX_AHEAD)
+    const { scope } = this
+    this.#listening = scope.listen((event) => this.#hear(event))
+    await within(OPEN_TIMEOUT_MS, this.#listening.ready)
+    const { last, head, first } = await scope.stand()
+    this.#head = head
+    this.#noteFirst(first)
+    this.#ring = new Ring(last, scope.marks)
+    const before = head !== null && head.sequence <= last.sequence ? head : null
+    this.#splice = new Splice(last, MAX_AHEAD, scope.order, before)
+    if (!this.closed) this.#listening.from(last)
     const early = this.#early ?? []
     this.#early = null
     for (const event of early) this.#hear(event)
@@ -86,19 +85,14 @@ export class Feed implements Source {
     return this.#ring
   }
 
-  /** The place of the newest event this feed has, or where the run stands when nothing is kept of it. */
-  get last(): Place {
+  /** Where this feed stands: it has everything up to here. */
+  get last(): Position {
     return this.#splice.last
   }
 
   /** The newest event; null while none is known. */
-  get head(): StoredEvent | null {
+  get head(): T | null {
     return this.#head
-  }
-
-  /** How the run ended, once it has. */
-  get end(): RunEnd | null {
-    return this.#head?.type === END ? readEnd(this.#head.data) : null
   }
 
   get closed(): boolean {
@@ -122,12 +116,13 @@ export class Feed implements Source {
   }
 
   /** The oldest event kept, as of a moment ago; as last known when the log does not answer. */
-  async first(): Promise<Place | null> {
+  async first(): Promise<Position | null> {
     if (performance.now() - this.#first.atMs > FIRST_AGE_MS) {
       // A crowd that comes at once asks once.
-      this.#lookingForFirst ??= readNext(this.#deps.nats, this.run, 0, 'any')
+      this.#lookingForFirst ??= this.scope
+        .first()
         .catch(() => this.#first.place)
-        .then((first) => this.#noteFirst({ first }))
+        .then((first) => this.#noteFirst(first))
         .finally(() => (this.#lookingForFirst = null))
       await this.#lookingForFirst
     }
@@ -136,24 +131,26 @@ export class Feed implements Source {
 
   /** Moves a client to this feed's ring, where its place is in it. */
   take(client: Client): boolean {
-    const { sequence, index } = client.place
-    const number = this.#ring.locate({ sequence, mark: index })
+    const number = this.#ring.locate(client.place)
     if (number === null) return false
     client.attach(this, number)
     return true
   }
 
-  /** Finds a client the source that has what it needs next: the ring, a replay on its way, or a new one. */
-  join(client: Client): void {
+  /**
+   * Finds a client the source that has what it needs next: the ring, a replay on its way, or a new one. `told`: it knows
+   * that something may be gone before the first that it gets, by a reset or because it asked for what is kept.
+   */
+  join(client: Client, told = false): void {
     if (this.take(client)) return
-    const { sequence, index } = client.place
     for (const replay of this.#replays) {
-      const number = replay.placed ? replay.ring.locate({ sequence, mark: index }) : null
+      const fits = replay.placed && (told || replay.owesAll)
+      const number = fits ? replay.ring.locate(client.place) : null
       if (number === null) continue
       client.attach(replay, number)
       return
     }
-    const replay = this.#replayFrom(client.place)
+    const replay = this.#replayFrom(client.place, told)
     client.attach(replay, replay.ring.next)
   }
 
@@ -166,7 +163,7 @@ export class Feed implements Source {
     this.join(client)
   }
 
-  forget(replay: Replay): void {
+  forget(replay: Replay<T>): void {
     this.#replays.delete(replay)
     if (replay.clients.size > 0) this.#left.add(replay)
     for (const left of this.#left) if (left.clients.size === 0) this.#left.delete(left)
@@ -174,22 +171,22 @@ export class Feed implements Source {
   }
 
   /**
-   * The place before the oldest event kept, with a replay that holds what follows: on a run at its limit that event
+   * The place before the oldest event kept, with a replay that holds what follows: where the log is at its limit that event
    * may be gone a moment after it was looked up. Shared by all who ask at once.
    */
-  async oldest(): Promise<Place> {
-    if (this.#ring.base.index === 0) return this.#ring.base
+  async oldest(): Promise<Position> {
+    if (this.#ring.base.mark === 0) return this.#ring.base
     if (this.#oldest?.replay.whole !== true) this.#oldest = this.#beginOldest()
     return this.#oldest.place
   }
 
-  #beginOldest(): { replay: Replay; place: Promise<Place> } {
-    const replay = this.#replayFrom(null)
+  #beginOldest(): { replay: Replay<T>; place: Promise<Position> } {
+    const replay = this.#replayFrom(null, true)
     return { replay, place: replay.begin().then(() => replay.ring.base) }
   }
 
-  #replayFrom(place: Place | null): Replay {
-    const replay = new Replay(this, this.#deps, place, this.#over.signal)
+  #replayFrom(place: Position | null, told: boolean): Replay<T> {
+    const replay = new Replay(this, this.#deps, place, told, this.#over.signal)
     this.#replays.add(replay)
     return replay
   }
@@ -213,32 +210,36 @@ export class Feed implements Source {
     })
   }
 
-  /** Reads what is missing from the log, once and then on up to the event `index`; one reading at a time. */
-  async refill(index: number): Promise<void> {
+  /** Reads what is missing from the log, once and then on until it is `reached`; one reading at a time. */
+  async refill(reached: (last: Position) => boolean): Promise<void> {
     let before: number
     do {
       before = this.last.sequence
-      this.#refilling ??= this.#refill(index).finally(() => (this.#refilling = null))
+      this.#refilling ??= this.#refill(reached).finally(() => (this.#refilling = null))
       await this.#refilling
-    } while (!this.closed && this.last.index < index && this.last.sequence !== before)
+    } while (!this.closed && !reached(this.last) && this.last.sequence !== before)
   }
 
-  async #refill(index: number): Promise<void> {
-    const { nats, metrics } = this.#deps
-    metrics.refilled()
-    for await (const page of replayRun(nats, this.run, this.last.sequence, this.#over.signal)) {
+  async #refill(reached: (last: Position) => boolean): Promise<void> {
+    this.#deps.metrics.refilled()
+    for await (const page of this.scope.pages(this.last, false, this.#over.signal)) {
       for (const event of page) await this.#read(event)
-      if (!this.#splice.waiting && this.last.index >= index) return
+      if (!this.#splice.waiting && reached(this.last)) return
     }
   }
 
-  async #read(event: StoredEvent): Promise<void> {
-    const next = this.#splice.read(event)
-    if (next !== 'hole') return this.#push(next)
-    const { place, block } = await mend(this.#deps.nats, this.run, this.last)
-    this.#resetTo(place, block)
-    const again = this.#splice.read(event)
-    if (again !== 'hole') this.#push(again)
+  async #read(event: T): Promise<void> {
+    for (;;) {
+      const { last } = this
+      const next = this.#splice.read(event)
+      if (next !== 'hole') return this.#push(next)
+      const mending = await this.scope.mend(last, event)
+      // What was heard meanwhile is whole: then the event is no longer the next one, and is looked at again.
+      if (this.last !== last) continue
+      this.#resetTo(mending)
+      const again = this.#splice.read(event)
+      return again === 'hole' ? undefined : this.#push(again)
+    }
   }
 
   /** Asks the log whether anything came that was not heard. Throws `unavailable`. */
@@ -246,44 +247,67 @@ export class Feed implements Source {
     // While it opens it looks at the log anyway.
     if (this.#early !== null) return
     this.#heardAtMs = performance.now()
-    if (this.end !== null) return
-    const { nats } = this.#deps
+    if (this.scope.isOver(this.#head)) return
     // What is heard while the log is asked is newer than its answer: only what was here before can be missing there.
-    const before = this.last.sequence
-    const head = await readHead(nats, this.run, 'any')
-    if (head !== null && head.sequence > this.last.sequence) return this.refill(head.index)
-    if (before === 0 || (head !== null && head.sequence >= before)) return
-    const { lastSequence } = await readStream(nats)
-    if (lastSequence < before) await this.#startAnew()
+    const tail = await this.scope.look(this.last)
+    if (tail.kind === 'anew') return this.#startAnew()
+    await this.#follow(tail)
   }
 
   /** Makes sure that it has the newest event there is, by the word of the log's leader. Throws `unavailable`. */
   async confirm(): Promise<void> {
-    const head = await readHead(this.#deps.nats, this.run, 'leader')
+    const head = await this.scope.head()
     if (head === null) return
-    if (head.sequence > this.last.sequence) await this.refill(head.index)
-    if (head.sequence > this.last.sequence) throw new BatonError('unavailable', `run ${this.run}: its log lags behind`)
+    if (head.sequence > this.last.sequence) await this.refill(({ sequence }) => sequence >= head.sequence)
+    if (head.sequence > this.last.sequence) {
+      throw new BatonError('unavailable', `${this.scope.name}: its log lags behind`)
+    }
     this.#head ??= head
   }
 
-  /** The stream was made anew: its sequences mean other events now. */
-  async #startAnew(): Promise<void> {
-    const extent = await readExtent(this.#deps.nats, this.run, 'leader')
-    const place = startOf(extent)
-    const block = resetBlock(this.run, { reason: 'recreated', requested: position(this.last), place, missed: null })
-    this.#resetTo(place, block)
-    if (extent.head !== null) await this.refill(extent.head.index)
+  async #follow(tail: Tail): Promise<void> {
+    if (tail.kind === 'more') {
+      await this.refill(tail.reached)
+      // What should have been heard was not: it is heard from here on, or it was only slow.
+      if (this.closed) return
+      this.#splice.distrust()
+      this.#listening?.from(this.last)
+    }
+    if (tail.kind === 'same' && tail.passed !== null) this.#pass(tail.passed)
   }
 
-  #resetTo(place: Place, block: string): void {
-    this.#deps.log.warn({ run: this.run, from: position(this.last), to: position(place) }, 'feed.reset')
-    if (place.sequence < this.last.sequence) this.#ring.clear(place)
-    this.#splice.restart(place)
-    this.#ring.push(new OwnEntry(place, block))
+  /** Clients that got nothing move on all the same: what they come back with is not trimmed, however busy others are. */
+  #pass(place: Position): void {
+    if (place.sequence <= this.last.sequence || this.#splice.waiting) return
+    this.#splice.advance(place)
+    this.#ring.push(new PassedEntry(place))
+    this.#ring.trim(this.#deps.ringBytes())
     this.#deps.pacer.mark(this)
   }
 
-  #hear(event: Heard<StoredEvent>): void {
+  async #startAnew(): Promise<void> {
+    const { place, block, tail } = await this.scope.anew(this.last)
+    this.#ring.clear(this.#ring.last)
+    this.#head = null
+    this.#resetTo({ place, block, until: place.sequence })
+    for (const replay of this.#replays) {
+      for (const client of replay.clients) client.attach(this, this.#ring.next - 1)
+      replay.close()
+    }
+    this.#listening?.from(place)
+    await this.#follow(tail)
+  }
+
+  #resetTo({ place, block, until }: Mending): void {
+    const [from, to] = [formatPosition(this.last), formatPosition(place)]
+    this.#deps.log.warn({ feed: this.scope.name, from, to }, 'feed.reset')
+    if (place.sequence < this.last.sequence) this.#ring.clear(place)
+    this.#splice.restart(place, until)
+    this.#ring.push(new OwnEntry(place, block, until))
+    this.#deps.pacer.mark(this)
+  }
+
+  #hear(event: Heard<T>): void {
     if (this.#early !== null) {
       if (this.#early.length < MAX_AHEAD) this.#early.push(event)
       return
@@ -301,11 +325,13 @@ export class Feed implements Source {
       const before = this.last.sequence
       let pauses = false
       try {
-        await this.refill(0)
+        await this.refill(() => true)
         pauses = this.#splice.waiting && (await this.#disowns())
       } catch (error) {
         if (this.closed) return
-        this.#deps.log.warn({ run: this.run, err: error }, 'refill.failed')
+        this.#deps.log.warn({ feed: this.scope.name, err: error }, 'refill.failed')
+        // It may be another stream by now, which no reading of it mends.
+        await this.check().catch(() => undefined)
       }
       pauses ||= this.#splice.waiting && this.last.sequence === before
       if (pauses) await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
@@ -318,34 +344,33 @@ export class Feed implements Source {
    * published it, and it is forgotten.
    */
   async #disowns(): Promise<boolean> {
-    const head = await readHead(this.#deps.nats, this.run, 'leader')
+    const head = await this.scope.head()
     const beyond = head?.sequence ?? 0
     if (this.#splice.newestHeard <= beyond) return false
-    this.#deps.log.warn({ run: this.run, heard: this.#splice.newestHeard, stored: beyond }, 'live.disowned')
+    this.#deps.log.warn({ feed: this.scope.name, heard: this.#splice.newestHeard, stored: beyond }, 'live.disowned')
     this.#splice.disown(beyond)
     // What was stored and heard since the leader was asked is forgotten as well.
     await this.check()
     return true
   }
 
-  #push(events: readonly StoredEvent[]): void {
+  #push(events: readonly T[]): void {
     const [newest] = events.slice(-1)
     if (newest === undefined) return
-    for (const event of events) this.#ring.push(new EventEntry(event))
+    for (const event of events) this.#ring.push(this.scope.entry(event))
     this.#head = newest
     this.#ring.trim(this.#deps.ringBytes())
     this.#deps.pacer.mark(this)
   }
 
-  #noteFirst({ first }: Pick<Extent, 'first'> | { first: Place | null }): void {
-    const place = first === null ? null : { sequence: first.sequence, index: first.index }
+  #noteFirst(place: Position | null): void {
     this.#first = { place, atMs: performance.now() }
   }
 
   /** Ends the subscription and whatever is being read. Clients are closed by whoever has opened them. */
   close(): void {
     if (this.closed) return
-    this.#over.abort(new BatonError('unavailable', `the feed of run ${this.run} was closed`))
-    this.#live?.close()
+    this.#over.abort(new BatonError('unavailable', `the feed of ${this.scope.name} was closed`))
+    this.#listening?.close()
   }
 }

@@ -1,13 +1,19 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import { Feed, type FeedDeps } from './feed.ts'
+import type { Event, Scope } from './scope.ts'
 import type { EdgeConfig } from './config.ts'
 import type { Connection } from '@baton/store/connection'
 
 /** A feed and how many clients, and requests on their way to be one, hold it. */
-type Held = { readonly feed: Feed; readonly opened: Promise<void>; holders: number; linger: NodeJS.Timeout | null }
+type Held<T extends Event = Event> = {
+  readonly feed: Feed<T>
+  readonly opened: Promise<void>
+  holders: number
+  linger: NodeJS.Timeout | null
+}
 
 /** A feed for as long as it is needed. */
-export type Hold = { readonly feed: Feed; release(options?: { now?: boolean }): void }
+export type Hold<T extends Event> = { readonly feed: Feed<T>; release(options?: { now?: boolean }): void }
 
 /** The ring of one feed never holds more, however few there are, nor less, however many. */
 const RING_MAX_BYTES = 2 ** 20
@@ -16,7 +22,7 @@ const SWEEP_MS = 1000
 /** Tail checks under way at once: a reconnect to NATS makes every feed want one. */
 const MAX_CHECKS = 32
 
-/** The feeds of this edge: one for each run somebody here follows. */
+/** The feeds of this edge: one for each run, topic or set that somebody here follows. */
 export class Feeds {
   readonly #feeds = new Map<string, Held>()
   readonly #deps: FeedDeps
@@ -25,7 +31,7 @@ export class Feeds {
   readonly #sweeper: NodeJS.Timeout
   #checks = 0
   /** Feeds that wait for a check, who has heard nothing for longest last; made anew at every sweep. */
-  #due: Feed[] = []
+  #due: Feed<Event>[] = []
   /** Everything heard before this must be checked again. */
   #distrustBeforeMs = Number.NEGATIVE_INFINITY
 
@@ -46,14 +52,16 @@ export class Feeds {
     return replays
   }
 
-  /** How many clients follow a run here. */
-  clientsOf(run: string): number {
-    return this.#feeds.get(run)?.feed.subscribers ?? 0
+  /** How many clients follow this scope here. */
+  clientsOf(key: string): number {
+    return this.#feeds.get(key)?.feed.subscribers ?? 0
   }
 
-  /** The feed of a run, opened when nobody has it yet. Throws `unavailable`. */
-  async hold(run: string): Promise<Hold> {
-    const held = this.#feeds.get(run) ?? this.#open(run)
+  /** The feed of a scope, opened when nobody has it yet. Throws `unavailable`. */
+  async hold<T extends Event>(scope: Scope<T>): Promise<Hold<T>> {
+    const { key } = scope
+    // Scopes of one key are of one kind, and so are their feeds.
+    const held = (this.#feeds.get(key) as Held<T> | undefined) ?? this.#open(scope)
     held.holders++
     if (held.linger !== null) clearTimeout(held.linger)
     held.linger = null
@@ -63,8 +71,8 @@ export class Feeds {
       holding = false
       held.holders--
       if (held.holders > 0) return
-      if (options.now === true) this.#drop(run, held)
-      else held.linger = setTimeout(() => this.#drop(run, held), this.#config.lingerMs)
+      if (options.now === true) this.#drop(key, held)
+      else held.linger = setTimeout(() => this.#drop(key, held), this.#config.lingerMs)
     }
     try {
       await held.opened
@@ -83,20 +91,20 @@ export class Feeds {
 
   close(): void {
     clearInterval(this.#sweeper)
-    for (const [run, held] of this.#feeds) this.#drop(run, held)
+    for (const [key, held] of this.#feeds) this.#drop(key, held)
   }
 
-  #open(run: string): Held {
+  #open<T extends Event>(scope: Scope<T>): Held<T> {
     if (!this.#connection.connected) throw new BatonError('unavailable', 'the connection to NATS is lost')
-    const feed = new Feed(run, this.#deps)
-    const held: Held = { feed, opened: feed.open(), holders: 0, linger: null }
-    this.#feeds.set(run, held)
+    const feed = new Feed(scope, this.#deps)
+    const held: Held<T> = { feed, opened: feed.open(), holders: 0, linger: null }
+    this.#feeds.set(scope.key, held as unknown as Held)
     return held
   }
 
-  #drop(run: string, held: Held): void {
+  #drop(key: string, held: { readonly feed: { close(): void }; readonly linger: NodeJS.Timeout | null }): void {
     if (held.linger !== null) clearTimeout(held.linger)
-    if (this.#feeds.get(run) === held) this.#feeds.delete(run)
+    if (this.#feeds.get(key)?.feed === held.feed) this.#feeds.delete(key)
     held.feed.close()
   }
 
@@ -120,14 +128,14 @@ export class Feeds {
     }
   }
 
-  async #check(feed: Feed): Promise<void> {
+  async #check(feed: Feed<Event>): Promise<void> {
     this.#checks++
     try {
       await feed.check()
     } catch (error) {
       if (feed.closed) return
       this.#deps.metrics.checkFailed()
-      this.#deps.log.warn({ run: feed.run, err: error }, 'tail_check.failed')
+      this.#deps.log.warn({ feed: feed.scope.name, err: error }, 'tail_check.failed')
       if (isCode(error, 'unavailable')) this.#connection.reconnect()
     } finally {
       this.#checks--

@@ -1,4 +1,5 @@
 import type { Nats } from '@baton/store/connect'
+import type { StoredEvent } from '@baton/core/event'
 import type { Hold } from './feeds.ts'
 import { Problem } from './problem.ts'
 import { readKnown, type Known } from './run-view.ts'
@@ -9,12 +10,13 @@ export const unknownRun = (run: string): Problem => new Problem(404, 'not_found'
  * What the buckets say of a run whose feed has no event. Throws the 404 for a run that nobody has heard of: neither
  * the buckets nor the log, at their leaders.
  */
-export async function findRun(nats: Nats, hold: Hold): Promise<Known> {
+export async function findRun(nats: Nats, hold: Hold<StoredEvent>): Promise<Known> {
   const { feed } = hold
-  const known = await readKnown(nats, feed.run)
+  const { name: run } = feed.scope
+  const known = await readKnown(nats, run)
   if (known.registration !== null || known.status !== null) return known
-  if (feed.last.index === 0) await feed.confirm()
-  if (feed.last.index > 0) return known
+  if (feed.last.mark === 0) await feed.confirm()
+  if (feed.last.mark > 0) return known
   hold.release({ now: true })
-  throw unknownRun(feed.run)
+  throw unknownRun(run)
 }

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { acceptsStream, isEventSource } from './accepts.ts'
 import { readAsked } from './asked.ts'
 import { clientAddress, trustedProxies } from './client-address.ts'
-import { Opens } from './opens.ts'
+import { Rates } from './rates.ts'
 import { Pacer } from './pacer.ts'
 import { busyMs, reconnectMs } from './retry.ts'
 import { Slots } from './slots.ts'
 
 describe('opens', () => {
   test('so many a second for each client, and no client locks another out', () => {
-    const opens = new Opens(3, 10)
+    const opens = new Rates(3, 10)
     const taken = (client: string, nowMs: number, tries: number) =>
       Array.from({ length: tries }, () => opens.take(client, nowMs)).filter(Boolean).length
     expect(taken('loop', 0, 1000)).toBe(3)
@@ -20,14 +20,14 @@ describe('opens', () => {
   })
 
   test('so many a second for all together', () => {
-    const opens = new Opens(0, 5)
+    const opens = new Rates(0, 5)
     const taken = Array.from({ length: 20 }, (_, at) => opens.take(`client-${at}`, 0)).filter(Boolean)
     expect(taken).toHaveLength(5)
     expect(opens.take('late', 200)).toBe(true)
   })
 
   test('0 is no limit', () => {
-    const opens = new Opens(0, 0)
+    const opens = new Rates(0, 0)
     expect(Array.from({ length: 5000 }, () => opens.take('one', 0)).every(Boolean)).toBe(true)
   })
 })

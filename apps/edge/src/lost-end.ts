@@ -1,4 +1,4 @@
-import type { RunEnd } from '@baton/core/event'
+import type { RunEnd, StoredEvent } from '@baton/core/event'
 import type { Feed } from './feed.ts'
 import type { Known } from './run-view.ts'
 
@@ -7,7 +7,7 @@ import type { Known } from './run-view.ts'
  * events, for they say so themselves. That it has none is the word of its leader: this feed may have been cut off
  * while they were stored. Throws `unavailable`.
  */
-export async function lostEnd(feed: Feed, { status }: Known): Promise<RunEnd | null> {
+export async function lostEnd(feed: Feed<StoredEvent>, { status }: Known): Promise<RunEnd | null> {
   if (status?.state !== 'ended' || status.end === null) return null
   await feed.confirm()
   if (feed.head !== null) return null

@@ -1,30 +1,31 @@
 import { BatonError } from '@baton/core/errors'
-import { formatPosition } from '@baton/core/position'
-import { judgeRunPosition, type Place, type ResetReason } from '@baton/core/servable'
+import { formatPosition, type Position } from '@baton/core/position'
+import { judgeRunPosition, type ResetReason } from '@baton/core/servable'
 import { formatOwn } from '@baton/sse/format'
 import type { Nats } from '@baton/store/connect'
 import { readNext } from '@baton/store/read-log'
 
-export const position = ({ sequence, index }: Place): string => formatPosition({ sequence, mark: index })
-
 /** Longer requests are cut: what a client sends is not sent back to it at any length. */
 const REQUESTED_BYTES = 128
+
+/** Where the state of a run can be read. */
+export const stateOfRun = (run: string): string => `/runs/${run}`
 
 /** What a client is told whose position cannot be served. */
 export type ResetNotice = {
   readonly reason: ResetReason
   readonly requested: string
   /** Where it goes on instead. */
-  readonly place: Place
+  readonly place: Position
   readonly missed: number | null
 }
 
 /** The frame that tells a client that its position cannot be served, and where it goes on instead. */
-export function resetBlock(run: string, reset: ResetNotice): string {
+export function resetBlock(state: string | null, reset: ResetNotice): string {
   const { reason, requested, place, missed } = reset
-  const id = position(place)
+  const id = formatPosition(place)
   const cut = Buffer.from(requested).subarray(0, REQUESTED_BYTES).toString('utf8')
-  const data = { reason, requested: cut, resumesAt: id, missed, state: `/runs/${run}` }
+  const data = { reason, requested: cut, resumesAt: id, missed, state }
   return formatOwn('stream.reset', data, { id })
 }
 
@@ -35,17 +36,20 @@ export function resetBlock(run: string, reset: ResetNotice): string {
 export async function mend(
   nats: Nats,
   run: string,
-  last: Place,
-): Promise<{ place: Place; block: string; reset: ResetNotice }> {
+  last: Position,
+): Promise<{ place: Position; block: string; reset: ResetNotice }> {
   const next = await readNext(nats, run, last.sequence, 'leader')
   if (next === null) throw new BatonError('unavailable', `run ${run}: the log ends where it should go on`)
-  const verdict = judgeRunPosition(
-    { sequence: last.sequence, mark: last.index },
-    { first: next, head: next, after: next, checkpointIndex: 0, streamLast: next.sequence },
-  )
+  const verdict = judgeRunPosition(last, {
+    first: next,
+    head: next,
+    after: next,
+    checkpointIndex: 0,
+    streamLast: next.sequence,
+  })
   if (verdict.valid) throw new BatonError('unavailable', `run ${run}: the log was read with a hole it does not have`)
-  const place = { sequence: next.sequence - 1, index: next.index - 1 }
+  const place = { sequence: next.sequence - 1, mark: next.index - 1 }
   const { reason, missed } = verdict
-  const reset = { reason, missed, requested: position(last), place }
-  return { place, block: resetBlock(run, reset), reset }
+  const reset = { reason, missed, requested: formatPosition(last), place }
+  return { place, block: resetBlock(stateOfRun(run), reset), reset }
 }

@@ -1,10 +1,14 @@
 import { Problem } from './problem.ts'
 
+/** The whole body of a request as text, whatever bytes it holds. */
+export const readBody = async (request: Request, limitBytes: number): Promise<string> =>
+  new TextDecoder().decode(await readBytes(request, limitBytes))
+
 /**
- * The whole body of a request as text. Whether its length was announced or not, no more than `limitBytes` of it is
- * held: a longer one is a problem 413.
+ * The whole body of a request. Whether its length was announced or not, no more than `limitBytes` of it is held: a
+ * longer one is a problem 413.
  */
-export async function readBody(request: Request, limitBytes: number): Promise<string> {
+export async function readBytes(request: Request, limitBytes: number): Promise<Buffer> {
   // The rest of the body is still on its way, so the connection cannot be used again.
   const tooLarge = () => new Problem(413, 'too_large', `at most ${limitBytes} bytes`, { connection: 'close' })
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge()
@@ -15,5 +19,5 @@ export async function readBody(request: Request, limitBytes: number): Promise<st
     if (bytes > limitBytes) throw tooLarge()
     parts.push(part)
   }
-  return new TextDecoder().decode(Buffer.concat(parts))
+  return Buffer.concat(parts)
 }

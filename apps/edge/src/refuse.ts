@@ -16,10 +16,12 @@ export function refusalOf(edge: Edge, c: Context<EdgeEnv>): BusyReason | null {
   const { config } = edge
   if (edge.draining) return 'draining'
   if (config.maxConnections > 0 && edge.load >= config.maxConnections) return 'limit'
-  const { incoming } = c.env
-  const address = clientAddress(incoming.socket.remoteAddress, c.req.header('x-forwarded-for'), edge.isTrusted)
-  return edge.opens.take(address, performance.now()) ? null : 'limit'
+  return edge.opens.take(addressOf(edge, c), performance.now()) ? null : 'limit'
 }
+
+/** The address of who asks; nobody is known better than by that here. */
+export const addressOf = (edge: Edge, c: Context<EdgeEnv>): string =>
+  clientAddress(c.env.incoming.socket.remoteAddress, c.req.header('x-forwarded-for'), edge.isTrusted)
 
 const said: Record<BusyReason, { status: 429 | 503; detail: string }> = {
   limit: { status: 429, detail: 'too many streams; try again later' },

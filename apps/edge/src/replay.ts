@@ -1,14 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Position } from '@baton/core/position'
 import { Splice } from '@baton/core/splice'
-import type { StoredEvent } from '@baton/core/event'
-import { startOf, type Place } from '@baton/core/servable'
-import { readExtent } from '@baton/store/read-log'
-import { replayRun } from '@baton/store/replay'
 import type { Client, Source } from './client.ts'
-import { EventEntry, OwnEntry } from './entry.ts'
+import { OwnEntry, PassedEntry } from './entry.ts'
 import type { Feed, FeedDeps } from './feed.ts'
-import { mend } from './mend.ts'
 import { Ring } from './ring.ts'
+import type { Event } from './scope.ts'
 
 /** What clients have taken is kept so far back for others on the same way. */
 const WINDOW_BYTES = 2 ** 20
@@ -20,28 +17,36 @@ const RETRY_MS = 500
  * The way from a position that its feed no longer holds to where it does. Pages are read when a client asks for more
  * and shared by all that are on the same way; how far a slow one has come stays its own matter.
  */
-export class Replay implements Source {
+export class Replay<T extends Event> implements Source {
   readonly ring: Ring
   readonly clients = new Set<Client>()
-  readonly #feed: Feed
+  readonly #feed: Feed<T>
   readonly #deps: FeedDeps
-  readonly #splice: Splice<StoredEvent>
+  readonly #splice: Splice<T>
   readonly #over: AbortController
   readonly #waiting = new Set<Client>()
+  /** Everything after its start, also what the log has lost, is here or told of. An index always tells. */
+  readonly owesAll: boolean
+  #told: boolean
   #fromOldest: boolean
-  #pages: AsyncGenerator<readonly StoredEvent[], void, void> | null = null
+  #pages: AsyncGenerator<readonly T[], void, void> | null = null
   #giveBack: (() => void) | null = null
   #filling = false
   #idle: NodeJS.Timeout | null = null
 
-  /** `start` null: from the oldest event kept, whichever that is when the first page is read. */
-  constructor(feed: Feed, deps: FeedDeps, start: Place | null, signal: AbortSignal) {
-    const base = start ?? { sequence: 0, index: 0 }
+  /**
+   * `start` null: from the oldest event kept, whichever that is when the first page is read. `told`: for clients that know
+   * that something may be gone before what they get first.
+   */
+  constructor(feed: Feed<T>, deps: FeedDeps, start: Position | null, told: boolean, signal: AbortSignal) {
+    const base = start ?? { sequence: 0, mark: 0 }
     this.#feed = feed
     this.#deps = deps
+    this.#told = told
+    this.owesAll = !told || feed.scope.marks === 'indexes'
     this.#fromOldest = start === null
-    this.ring = new Ring(base)
-    this.#splice = new Splice(base, 0)
+    this.ring = new Ring(base, feed.scope.marks)
+    this.#splice = new Splice(base, 0, feed.scope.order)
     this.#over = new AbortController()
     signal.addEventListener('abort', () => this.close(), { once: true, signal: this.#over.signal })
     deps.metrics.replayed()
@@ -107,7 +112,7 @@ export class Replay implements Source {
     try {
       await this.#page()
     } catch (error) {
-      if (!this.closed) this.#deps.log.warn({ run: this.#feed.run, err: error }, 'replay.failed')
+      if (!this.closed) this.#deps.log.warn({ feed: this.#feed.scope.name, err: error }, 'replay.failed')
       this.#stopReading()
       await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
     }
@@ -125,10 +130,13 @@ export class Replay implements Source {
 
   async #page(): Promise<void> {
     const { signal } = this.#over
-    const { nats, slots } = this.#deps
-    const { run } = this.#feed
-    this.#giveBack ??= await slots.take(signal)
-    this.#pages ??= replayRun(nats, run, this.#splice.last.sequence, signal)
+    const { scope } = this.#feed
+    this.#giveBack ??= await this.#deps.slots.take(signal)
+    if (this.#pages === null) {
+      // Begun anew in the middle it owes everything: what came before has been seen.
+      this.#pages = scope.pages(this.#fromOldest ? null : this.#splice.last, this.#told, signal)
+      this.#told = false
+    }
     const page = await this.#pages.next()
     if (page.done === true) {
       this.#pages = null
@@ -139,30 +147,38 @@ export class Replay implements Source {
     for (const event of page.value) await this.#add(event)
   }
 
-  async #add(event: StoredEvent): Promise<void> {
-    if (this.#fromOldest) this.#startAt({ sequence: event.sequence - 1, index: event.index - 1 })
+  async #add(event: T): Promise<void> {
+    const { scope } = this.#feed
+    if (this.#fromOldest) this.#startAt(await scope.before(event))
     let next = this.#splice.read(event)
     if (next === 'hole') {
-      const { place, block } = await mend(this.#deps.nats, this.#feed.run, this.#splice.last)
+      const { place, block, until } = await scope.mend(this.#splice.last, event)
       this.#splice.restart(place)
-      this.ring.push(new OwnEntry(place, block))
+      this.ring.push(new OwnEntry(place, block, until))
       next = this.#splice.read(event)
       if (next === 'hole') return
     }
-    for (const one of next) this.ring.push(new EventEntry(one))
+    for (const one of next) this.ring.push(scope.entry(one))
   }
 
   /** The log has no more: the feed must have the rest. */
   async #atTheEnd(): Promise<void> {
-    const { nats } = this.#deps
-    if (this.#fromOldest) this.#startAt(startOf(await readExtent(nats, this.#feed.run, 'any')))
+    if (this.#fromOldest) this.#startAt((await this.#feed.scope.stand()).last)
     const { last } = this.#splice
-    if (this.#feed.last.sequence >= last.sequence) return
-    await this.#feed.refill(last.index)
-    if (this.#feed.last.sequence < last.sequence) await delay(RETRY_MS, undefined, { signal: this.#over.signal })
+    const feed = this.#feed
+    const { base } = feed.ring
+    if (base.sequence > last.sequence && (await feed.scope.isQuiet(last, base))) {
+      this.#splice.advance(base)
+      this.ring.push(new PassedEntry(base))
+      return
+    }
+    if (feed.last.sequence >= last.sequence) return
+    await feed.refill(({ sequence }) => sequence >= last.sequence)
+    if (feed.last.sequence < last.sequence) await feed.check()
+    if (feed.last.sequence < last.sequence) await delay(RETRY_MS, undefined, { signal: this.#over.signal })
   }
 
-  #startAt(place: Place): void {
+  #startAt(place: Position): void {
     this.#fromOldest = false
     this.#splice.restart(place)
     this.ring.clear(place)

@@ -25,7 +25,7 @@ const MUCH = 1e9
 
 function ring(...indexes: number[]): Ring {
   const start = (indexes[0] ?? 1) - 1
-  const made = new Ring({ sequence: start * 10, index: start })
+  const made = new Ring({ sequence: start * 10, mark: start })
   for (const index of indexes) made.push(new EventEntry(stored(index)))
   return made
 }
@@ -52,7 +52,7 @@ describe('a place in a ring', () => {
 
   test('right before a hole is not here, though the reset in it has the next index', () => {
     const one = ring(5)
-    one.push(new OwnEntry({ sequence: 69, index: 6 }, 'event: stream.reset\n\n'))
+    one.push(new OwnEntry({ sequence: 69, mark: 6 }, 'event: stream.reset\n\n'))
     one.push(new EventEntry(stored(7)))
     expect(one.locate({ sequence: 50, mark: 5 })).toBeNull()
     expect(one.locate({ sequence: 69, mark: 6 })).toBe(2)
@@ -66,14 +66,14 @@ describe('a place in a ring', () => {
         const number = one.locate({ sequence, mark })
         if (number === null) return
         const [next] = one.from(number)
-        expect(next?.place.index ?? one.last.index + 1).toBe(mark + 1)
+        expect(next?.place.mark ?? one.last.mark + 1).toBe(mark + 1)
       }),
     )
   })
 
   test('before a reset entry is the log’s to judge', () => {
     const one = ring(5)
-    one.push(new OwnEntry({ sequence: 80, index: 8 }, 'event: stream.reset\ndata: {}\n\n'))
+    one.push(new OwnEntry({ sequence: 80, mark: 8 }, 'event: stream.reset\ndata: {}\n\n'))
     one.push(new EventEntry(stored(9)))
     expect(one.locate({ sequence: 50, mark: 5 })).toBeNull()
     expect(one.locate({ sequence: 80, mark: 8 })).toBe(2)
@@ -84,7 +84,7 @@ describe('a batch', () => {
   test('carries all that is new, as one buffer that all clients share', () => {
     const one = ring(1, 2, 3)
     const batch = one.take(0, ALL, MUCH)
-    expect(batch).toMatchObject({ events: 3, next: 3, place: { index: 3 }, ends: false })
+    expect(batch).toMatchObject({ events: 3, next: 3, place: { mark: 3 }, ends: false })
     expect(one.take(0, ALL, MUCH)).toBe(batch)
     expect(one.take(3, ALL, MUCH)).toBeNull()
     one.push(new EventEntry(stored(4)))
@@ -93,7 +93,7 @@ describe('a batch', () => {
 
   test('of one event is the event’s own bytes, not a copy', () => {
     const entry = new EventEntry(stored(1))
-    const one = new Ring({ sequence: 0, index: 0 })
+    const one = new Ring({ sequence: 0, mark: 0 })
     one.push(entry)
     expect(one.take(0, ALL, MUCH)).toMatchObject({ bytes: entry.chunk('plain') })
     expect((one.take(0, ALL, MUCH) as Batch).bytes).toBe(entry.chunk('plain'))
@@ -107,10 +107,10 @@ describe('a batch', () => {
   })
 
   test('of a filter skips what it hides, and says how far it looked', () => {
-    const one = new Ring({ sequence: 0, index: 0 })
+    const one = new Ring({ sequence: 0, mark: 0 })
     for (const [at, type] of ['a', 'b', 'a', 'b', 'b'].entries()) one.push(new EventEntry(stored(at + 1, { type })))
     const batch = one.take(0, createView('plain', ['a'], true), MUCH)
-    expect(batch).toMatchObject({ events: 2, next: 5, place: { index: 5 }, shown: { index: 3 } })
+    expect(batch).toMatchObject({ events: 2, next: 5, place: { mark: 5 }, shown: { mark: 3 } })
     expect(one.take(3, createView('plain', ['c'], true), MUCH)).toMatchObject({ bytes: null, shown: null, next: 5 })
   })
 
@@ -134,16 +134,16 @@ describe('a ring’s bound', () => {
     one.trim(one.bytes / 2)
     expect(one.first).toBeGreaterThan(0)
     expect(one.take(0, ALL, MUCH)).toBe('behind')
-    expect(one.base).toMatchObject({ index: one.first })
+    expect(one.base).toMatchObject({ mark: one.first })
     expect(one.take(one.first, ALL, MUCH)).toMatchObject({ next: 5 })
   })
 
   test('numbers go on after it was cleared for a log begun anew', () => {
     const one = ring(5, 6)
-    one.clear({ sequence: 3, index: 0 })
+    one.clear({ sequence: 3, mark: 0 })
     expect(one.next).toBe(2)
     expect(one.locate({ sequence: 60, mark: 6 })).toBeNull()
     one.push(new EventEntry(stored(1)))
-    expect(one.take(2, ALL, MUCH)).toMatchObject({ next: 3, place: { index: 1 } })
+    expect(one.take(2, ALL, MUCH)).toMatchObject({ next: 3, place: { mark: 1 } })
   })
 })

@@ -1,7 +1,6 @@
 import type { Position } from '@baton/core/position'
-import type { Place } from '@baton/core/servable'
 import { chunkBody, type Format } from '@baton/sse/format'
-import { OwnEntry, type Entry } from './entry.ts'
+import type { Entry } from './entry.ts'
 
 /** How a client wants to see a sequence. `key` is equal where the bytes are. */
 export type View = {
@@ -30,11 +29,14 @@ export type Batch = {
   /** The number of the entry that comes next. */
   readonly next: number
   /** Where the client stands then. */
-  readonly place: Place
+  readonly place: Position
   /** The last place it was shown: behind `place` where its filter hid what follows. Null when it was shown nothing. */
-  readonly shown: Place | null
+  readonly shown: Position | null
   readonly ends: boolean
 }
+
+/** Where the marks of a sequence are indexes they count; where they are times they only tell streams apart. */
+export type Marks = 'indexes' | 'times'
 
 /**
  * The recent entries of a sequence. Clients are numbers into it: an entry that all of them want is made into bytes
@@ -45,12 +47,16 @@ export class Ring {
   /** The number of the oldest entry here. */
   #first = 0
   /** Before the oldest entry. */
-  #base: Place
+  #base: Position
+  /** Where losses lie that a reset here tells of, from its place on. */
+  #losses: { readonly from: number; readonly until: number }[] = []
   #bytes = 0
   #batches = new Map<string, Batch>()
+  readonly #marks: Marks
 
-  constructor(base: Place) {
+  constructor(base: Position, marks: Marks = 'indexes') {
     this.#base = base
+    this.#marks = marks
   }
 
   /** The number of the oldest entry that can still be taken. */
@@ -64,12 +70,12 @@ export class Ring {
   }
 
   /** The place a client stands at who takes the oldest entry next. */
-  get base(): Place {
+  get base(): Position {
     return this.#base
   }
 
   /** The place of the newest entry. */
-  get last(): Place {
+  get last(): Position {
     return this.#entries.at(-1)?.place ?? this.#base
   }
 
@@ -80,6 +86,8 @@ export class Ring {
   push(entry: Entry): void {
     this.#entries.push(entry)
     this.#bytes += entry.bytes
+    const { lossUntil } = entry
+    if (lossUntil !== undefined) this.#losses.push({ from: entry.place.sequence, until: lossUntil })
     this.#batches.clear()
   }
 
@@ -94,26 +102,42 @@ export class Ring {
     if (drop === 0) return
     this.#entries = this.#entries.slice(drop)
     this.#first += drop
+    this.#losses = this.#losses.filter(({ until }) => until >= this.#base.sequence)
     this.#batches.clear()
   }
 
   /** Forgets everything and goes on after another place: the log was begun anew. */
-  clear(base: Place): void {
+  clear(base: Position): void {
     this.trim(-1)
     this.#base = base
+    this.#losses = []
   }
 
   /**
-   * The number of the entry that follows a position, null where this ring cannot tell. As in the log itself: the
-   * first entry after the sequence must have the next index, or the position must be the end. A reset there tells of a
-   * hole, it fills none.
+   * The number of the entry that follows a position, null where this ring cannot tell. Of indexes, as in the log itself: the
+   * first entry after the sequence must have the next index, or the position must be the end.
    */
-  locate({ sequence, mark: index }: Position): number | null {
+  locate({ sequence, mark }: Position): number | null {
     if (sequence < this.#base.sequence) return null
     const at = this.#firstAfter(sequence)
     const entry = this.#entries[at]
-    if (entry === undefined) return index === this.last.index ? this.next : null
-    return entry.place.index === index + 1 && !(entry instanceof OwnEntry) ? this.#first + at : null
+    if (this.#marks === 'times') return this.#isWholeFrom(sequence) ? this.#first + at : null
+    if (entry === undefined) return mark === this.last.mark ? this.next : null
+    // A reset there tells of a hole, it fills none.
+    return entry.place.mark === mark + 1 && entry.lossUntil === undefined ? this.#first + at : null
+  }
+
+  /** Is this exactly the position of an entry here, or of the beginning? */
+  holds({ sequence, mark }: Position): boolean {
+    if (!this.#isWholeFrom(sequence)) return false
+    const before = this.#entries[this.#firstAfter(sequence) - 1]?.place ?? this.#base
+    return before.sequence === sequence && before.mark === mark
+  }
+
+  /** Is everything here that came after this sequence? Whoever stands within a loss may not have been told of it. */
+  #isWholeFrom(sequence: number): boolean {
+    if (sequence < this.#base.sequence || sequence > this.last.sequence) return false
+    return !this.#losses.some(({ from, until }) => sequence >= from && sequence <= until)
   }
 
   #firstAfter(sequence: number): number {
@@ -152,10 +176,10 @@ export class Ring {
     let size = 0
     let at = number - this.#first
     let entry = this.#entries[at] as Entry
-    let shown: Place | null = null
+    let shown: Position | null = null
     for (; at < this.#entries.length; at++) {
       const candidate = this.#entries[at] as Entry
-      if (view.types === null || candidate.type === null || view.types.has(candidate.type)) {
+      if (candidate.hidden !== true && isWanted(view, candidate)) {
         const chunk = candidate.chunk(view.format)
         if (chunks.length > 0 && size + chunk.length > maxBytes) break
         chunks.push(view.chunked ? chunk : chunkBody(chunk))
@@ -178,3 +202,5 @@ export class Ring {
     }
   }
 }
+
+const isWanted = ({ types }: View, { type }: Entry): boolean => types === null || type === null || types.has(type)

@@ -2,7 +2,9 @@ import { advance, EMPTY_CHECKPOINT } from '@baton/core/cursor'
 import { DEFAULT_TERMINAL_TYPES, END, readEnd } from '@baton/core/event'
 import type { Claim, RunStatus } from '@baton/core/records'
 import type { Parsed, RunSpec } from '@baton/core/run'
+import { formatPosition } from '@baton/core/position'
 import type { Place } from '@baton/core/servable'
+import { runOrder } from '@baton/core/splice'
 import { readKey, readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
@@ -10,7 +12,6 @@ import { readHeartbeatAgeMs } from '@baton/store/heartbeats'
 import { BUCKET } from '@baton/store/names'
 import { readExtent, type Extent } from '@baton/store/read-log'
 import { readRegistration, readStatus } from '@baton/store/registry'
-import { position } from './mend.ts'
 import type { RunView } from './schemas.ts'
 
 /** What the buckets say of a run. */
@@ -62,7 +63,7 @@ export async function viewRun(nats: Nats, known: Known, subscribers: number): Pr
     ...(registration?.ok === false ? { reason: registration.reason } : {}),
     end,
     owner: state === 'ended' ? null : ownerOf(known),
-    position: position(head ?? checkpoint ?? { sequence: 0, index: 0 }),
+    position: formatPosition(runOrder.position(head ?? checkpoint ?? { sequence: 0, index: 0 })),
     first: placeOf(first),
     head: placeOf(head),
     livenessAgeMs,

@@ -75,6 +75,46 @@ export const historySchema = z
   })
   .openapi('History')
 
+const sequenceOnly = z.object({ sequence: z.int() }).nullable()
+
+export const topicViewSchema = z
+  .object({
+    topic: z.string(),
+    position: z.string().openapi({ description: 'The id to follow from here.' }),
+    first: sequenceOnly.openapi({ description: 'The oldest event kept.' }),
+    last: sequenceOnly.openapi({ description: 'The newest event.' }),
+    messages: z.int().openapi({ description: 'Events kept.' }),
+  })
+  .openapi('Topic')
+
+/** One event to be published. */
+export const publishSchema = z
+  .strictObject({
+    topic: z.string(),
+    data: z.unknown().openapi({ description: 'Text as it is, any other JSON value as its JSON text.' }),
+    type: z.string().min(1).max(256).optional().openapi({ description: 'Shown in the envelope; message by default.' }),
+  })
+  .refine((event) => event.data !== undefined, { path: ['data'], message: 'must be given' })
+  .openapi('Publish')
+
+const MAX_PUBLISHED = 1000
+
+export const publishManySchema = z
+  .array(publishSchema)
+  .min(1)
+  .max(MAX_PUBLISHED)
+  .openapi({ description: 'Stored all or none.' })
+
+export const publishedSchema = z
+  .object({
+    topic: z.string(),
+    stream: z.string(),
+    sequence: z.int(),
+    position: z.string().openapi({ description: 'Who follows from here gets what comes after this event.' }),
+    duplicate: z.boolean().openapi({ description: 'Stored before under the same key, at this sequence.' }),
+  })
+  .openapi('Published')
+
 export const relaySchema = z
   .object({
     relay: z.string(),
@@ -111,8 +151,36 @@ export const wholeQuery = (fallback: number, min: number, max: number) =>
 
 export const runParams = z.object({ run: z.string().openapi({ param: { name: 'run', in: 'path' }, example: 'r1' }) })
 
+export const topicParams = z.object({
+  topic: z.string().openapi({ param: { name: 'topic', in: 'path' }, example: 'orders.42' }),
+})
+
+const lastEventId = z.string().optional().openapi({ description: 'As the Last-Event-ID header, which comes first.' })
+
+/** What may be given several times; once, it comes as itself. */
+const several = z.union([z.string(), z.array(z.string())]).optional()
+
+const timedFrom = z
+  .string()
+  .optional()
+  .openapi({ description: 'now (default), start, a sequence (itself included), -<count>, or a time (RFC 3339).' })
+
+export const topicStreamQuery = z.object({
+  topic: several.openapi({ description: 'A topic or a NATS filter; may be given several times.' }),
+  lastEventId,
+  from: timedFrom,
+  format: z.enum(['plain', 'envelope']).optional(),
+})
+
+export const runsStreamQuery = z.object({
+  run: several.openapi({ description: 'A run; given several times, up to 100.' }),
+  lastEventId,
+  from: timedFrom,
+  types: z.string().optional().openapi({ description: 'Only these types, comma-separated; Baton’s own always come.' }),
+})
+
 export const streamQuery = z.object({
-  lastEventId: z.string().optional().openapi({ description: 'As the Last-Event-ID header, which comes first.' }),
+  lastEventId,
   from: z
     .string()
     .optional()

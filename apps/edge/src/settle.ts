@@ -1,12 +1,12 @@
-import { END, type RunEnd } from '@baton/core/event'
-import type { Position } from '@baton/core/position'
-import type { Place } from '@baton/core/servable'
+import { END, type RunEnd, type StoredEvent } from '@baton/core/event'
+import { formatPosition, type Position } from '@baton/core/position'
+import { runOrder } from '@baton/core/splice'
 import { formatOwn } from '@baton/sse/format'
 import type { Nats } from '@baton/store/connect'
 import { findBefore, isKept, judgePosition } from '@baton/store/read-log'
-import type { Asked } from './asked.ts'
+import type { RunAsked } from './asked.ts'
 import type { Feed } from './feed.ts'
-import { mend, position, resetBlock, type ResetNotice } from './mend.ts'
+import { mend, resetBlock, stateOfRun, type ResetNotice } from './mend.ts'
 
 /** Where a client starts, decided before its status line. */
 export type Settled =
@@ -15,7 +15,7 @@ export type Settled =
   | {
       readonly kind: 'at'
       /** The place it starts after. */
-      readonly place: Place
+      readonly place: Position
       /** `stream.open` or `stream.reset`: the first frame, which gives it a position. */
       readonly block: string
       readonly reset: ResetNotice | null
@@ -23,14 +23,16 @@ export type Settled =
       readonly lostEnd: RunEnd | null
     }
 
+type RunFeed = Feed<StoredEvent>
+
 /**
  * Finds where a client starts that asks for this. `lostEnd`: how the run ended according to its status, when its log
  * is empty. Throws `unavailable`.
  */
 export async function settle(
   nats: Nats,
-  feed: Feed,
-  asked: Asked,
+  feed: RunFeed,
+  asked: RunAsked,
   lostEnd: RunEnd | null,
   signal: AbortSignal,
 ): Promise<Settled> {
@@ -39,83 +41,97 @@ export async function settle(
   return opened(feed, place, missed, lostEnd)
 }
 
-async function opened(feed: Feed, place: Place, missed: number, lostEnd: RunEnd | null): Promise<Settled> {
-  const id = position(place)
+const toPlace = (at: Position | null) => (at === null ? null : { sequence: at.sequence, index: at.mark })
+
+async function opened(feed: RunFeed, place: Position, missed: number, lostEnd: RunEnd | null): Promise<Settled> {
+  const id = formatPosition(place)
   const head = feed.head === null ? null : { sequence: feed.head.sequence, index: feed.head.index }
-  const data = { position: id, first: await feed.first(), head, missed }
-  const block = formatOwn('stream.open', data, { id })
-  return { kind: 'at', place, block, reset: null, lostEnd: stillLost(feed, lostEnd) }
+  const data = { position: id, first: toPlace(await feed.first()), head, missed }
+  return {
+    kind: 'at',
+    place,
+    block: formatOwn('stream.open', data, { id }),
+    reset: null,
+    lostEnd: stillLost(feed, lostEnd),
+  }
 }
 
 async function settleId(
   nats: Nats,
-  feed: Feed,
-  asked: Asked & { kind: 'id' },
+  feed: RunFeed,
+  asked: RunAsked & { kind: 'id' },
   lostEnd: RunEnd | null,
   signal: AbortSignal,
 ): Promise<Settled> {
   const { position: at, text } = asked
   if (at === null) return reset(feed, { reason: 'unknown-id', requested: text, missed: null }, null, lostEnd)
   if (feed.ring.locate(at) === null) {
-    const verdict = await judgePosition(nats, feed.run, at, signal)
+    const verdict = await judgePosition(nats, feed.scope.name, at, signal)
     if (!verdict.valid) {
       // Right before a hole in the middle of the log: what lies behind it is all that is missing.
-      if (await isKept(nats, feed.run, at)) return behindHole(nats, feed, at, lostEnd)
+      if (await isKept(nats, feed.scope.name, at)) return behindHole(nats, feed, at, lostEnd)
       return reset(feed, { ...verdict, requested: text }, at, lostEnd)
     }
     // The log is ahead of what was heard here: a client of another edge may be, too.
-    if (at.mark > feed.last.index) await feed.refill(at.mark)
+    if (at.mark > feed.last.mark) await feed.refill((last) => last.mark >= at.mark)
   }
   if (isOver(feed, at, lostEnd)) return { kind: 'over' }
-  return opened(feed, { sequence: at.sequence, index: at.mark }, 0, lostEnd)
+  return opened(feed, at, 0, lostEnd)
 }
 
 /** Events have come meanwhile: they are served, and say themselves how the run ended. */
-const stillLost = (feed: Feed, lostEnd: RunEnd | null): RunEnd | null => (feed.head === null ? lostEnd : null)
+const stillLost = (feed: RunFeed, lostEnd: RunEnd | null): RunEnd | null => (feed.head === null ? lostEnd : null)
 
-const isOver = (feed: Feed, at: Position, lostEnd: RunEnd | null): boolean =>
+const isOver = (feed: RunFeed, at: Position, lostEnd: RunEnd | null): boolean =>
   feed.head === null ? lostEnd !== null : feed.head.type === END && at.mark === feed.head.index
 
 /** The client goes on with the event behind the hole it stands before. */
-async function behindHole(nats: Nats, feed: Feed, at: Position, lostEnd: RunEnd | null): Promise<Settled> {
-  const { block, reset } = await mend(nats, feed.run, { sequence: at.sequence, index: at.mark })
+async function behindHole(nats: Nats, feed: RunFeed, at: Position, lostEnd: RunEnd | null): Promise<Settled> {
+  const { block, reset } = await mend(nats, feed.scope.name, at)
   return { kind: 'at', place: reset.place, block, reset, lostEnd: stillLost(feed, lostEnd) }
 }
 
 /** The client goes on with the oldest event there is. */
 async function reset(
-  feed: Feed,
+  feed: RunFeed,
   notice: Omit<ResetNotice, 'place'>,
   at: Position | null,
   lostEnd: RunEnd | null,
 ): Promise<Settled> {
   const place = await oldest(feed)
   // What was trimmed since the verdict is missing as well.
-  const missed = notice.missed === null || at === null ? null : place.index - at.mark
+  const missed = notice.missed === null || at === null ? null : place.mark - at.mark
   const full = { ...notice, missed, place }
-  return { kind: 'at', place, block: resetBlock(feed.run, full), reset: full, lostEnd: stillLost(feed, lostEnd) }
+  return {
+    kind: 'at',
+    place,
+    block: resetBlock(stateOfRun(feed.scope.name), full),
+    reset: full,
+    lostEnd: stillLost(feed, lostEnd),
+  }
 }
 
-const oldest = async (feed: Feed): Promise<Place> => (feed.head === null ? feed.last : feed.oldest())
+const oldest = async (feed: RunFeed): Promise<Position> => (feed.head === null ? feed.last : feed.oldest())
 
 /** The place of a start that is no id, and how many events before the oldest kept are gone for who asks for all. */
 async function placeOf(
   nats: Nats,
-  feed: Feed,
-  asked: Exclude<Asked, { kind: 'id' }>,
-): Promise<{ place: Place; missed: number }> {
+  feed: RunFeed,
+  asked: Exclude<RunAsked, { kind: 'id' }>,
+): Promise<{ place: Position; missed: number }> {
   const { head } = feed
   if (asked.kind === 'start') {
     const place = await oldest(feed)
-    return { place, missed: place.index }
+    return { place, missed: place.mark }
   }
   if (head === null) return { place: feed.last, missed: 0 }
-  const now = head.type === END ? { sequence: head.sequence - 1, index: head.index - 1 } : feed.last
+  const now = head.type === END ? { sequence: head.sequence - 1, mark: head.index - 1 } : feed.last
   const wanted =
-    asked.kind === 'now' ? now.index + 1 : asked.kind === 'index' ? asked.index : head.index + 1 - asked.count
-  if (wanted > now.index) return { place: now, missed: 0 }
+    asked.kind === 'now' ? now.mark + 1 : asked.kind === 'index' ? asked.index : head.index + 1 - asked.count
+  if (wanted > now.mark) return { place: now, missed: 0 }
   const first = await feed.first()
-  const found = first !== null && wanted > first.index ? await findBefore(nats, feed.run, wanted, first, head) : null
-  if (found !== null) return { place: found, missed: 0 }
+  const low = toPlace(first)
+  const found = low !== null && wanted > low.index ? await findBefore(nats, feed.scope.name, wanted, low, head) : null
+  if (found !== null) return { place: runOrder.position(found), missed: 0 }
   return { place: await oldest(feed), missed: 0 }
 }

@@ -50,3 +50,45 @@ export function startOf(log: { first: Place | null; checkpoint: Place | null }):
   if (first !== null) return { sequence: first.sequence - 1, index: first.index - 1 }
   return checkpoint ?? { sequence: 0, index: 0 }
 }
+
+/** A stream as a position with a time sees it: of a topic, or of a set of topics or runs. */
+export type TimedLog = {
+  /** Unix ms. */
+  readonly createdAtMs: number
+  /** The server's clock at that moment, unix ms. */
+  readonly nowMs: number
+  readonly firstSequence: number
+  readonly lastSequence: number
+  /** The time of the message at the position, unix ms; null where it is not kept. */
+  readonly keptAtMs: number | null
+  readonly bytes: number
+  /** 0 or less: no limit. */
+  readonly maxBytes: number
+  /** 0 or less: no limit. */
+  readonly maxAgeMs: number
+  /** The stream's last sequence when its cap per subject was raised; 0 when it never was. */
+  readonly raisedAt: number
+}
+
+/** Where the age of a log ends is known only to about so much: clocks differ, and old messages go a little late. */
+const AGE_MARGIN_MS = 60_000
+/** Below this share of its limit a stream has lost nothing to it. */
+const FULL = 0.9
+
+/** Does the position belong to another stream of the same name? */
+export const isOfAnotherStream = ({ sequence, mark }: Position, log: TimedLog): boolean =>
+  mark < log.createdAtMs || sequence > log.lastSequence || (log.keptAtMs !== null && log.keptAtMs !== mark)
+
+/**
+ * May the stream have lost messages after the position to its age or its size, or to a cap that was lower once? What a
+ * subject lost to its own cap is another question. A stream loses its oldest first: where it still begins at or
+ * before the next sequence, neither age nor size have taken anything from there on.
+ */
+export function mayHaveLost({ sequence, mark }: Position, log: TimedLog): boolean {
+  if (sequence === log.lastSequence) return false
+  if (sequence < log.raisedAt) return true
+  if (log.firstSequence <= sequence + 1) return false
+  const margin = Math.min(AGE_MARGIN_MS, log.maxAgeMs / 10)
+  if (log.maxAgeMs > 0 && log.nowMs - mark >= log.maxAgeMs - margin) return true
+  return log.maxBytes > 0 && log.bytes >= log.maxBytes * FULL
+}

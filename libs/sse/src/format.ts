@@ -1,5 +1,6 @@
 import { agentName, END, GAP, type StoredEvent } from '@baton/core/event'
 import { formatPosition } from '@baton/core/position'
+import type { TimedEvent, TopicEvent } from '@baton/core/timed'
 
 /**
  * Server-sent events on the way out (WHATWG HTML 9.2): events to blocks of text, blocks to chunks of HTTP/1.1.
@@ -34,6 +35,35 @@ export function formatEvent(event: StoredEvent, format: Format): string {
   if (isOwn(event)) return `${id}event: ${event.type}\n${dataLines(event.data)}\n`
   if (format === 'envelope') return `${id}${dataLines(json(envelope(event)))}\n`
   return `${id}${nameLine(event.name)}${dataLines(event.data)}\n`
+}
+
+/** An event of a topic, or of one of several runs, as a block. Several runs are told apart only by the envelope. */
+export function formatTimed({ sequence, atMs, event }: TimedEvent, format: Format): string {
+  const id = `id: ${formatPosition({ sequence, mark: atMs })}\n`
+  if ('topic' in event) {
+    if (format === 'envelope') return `${id}${dataLines(json(topicEnvelope(event)))}\n`
+    return `${id}${nameLine(event.topic)}${dataLines(event.data)}\n`
+  }
+  if (!isOwn(event)) return `${id}${dataLines(json(envelope(event)))}\n`
+  return `${id}event: ${event.type}\n${dataLines(json({ run: event.run, ...objectOf(event.data) }))}\n`
+}
+
+const topicEnvelope = ({ topic, sequence, type, time, data }: TopicEvent): TopicEvent => ({
+  topic,
+  sequence,
+  type,
+  time,
+  data,
+})
+
+/** The data of one of Baton's own events, which somebody may have written by hand. */
+function objectOf(data: string): object {
+  try {
+    const value: unknown = JSON.parse(data)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch {
+    return {}
+  }
 }
 
 /** Baton's own stored events keep their name and bare data in every format. */

@@ -1,14 +1,16 @@
 import type { StoredEvent } from '@baton/core/event'
 import type { Heard } from '@baton/core/splice'
+import type { TimedEvent } from '@baton/core/timed'
 import { decodeEvent } from './codec.ts'
 import type { Nats } from './connect.ts'
 import { fromNats } from './nats-errors.ts'
-import { liveRunSubject } from './names.ts'
+import { liveRunSubject, liveTopicSubject } from './names.ts'
 import { rawHeaders } from './raw-headers.ts'
+import { fromLive } from './timed.ts'
 
 /**
- * The live events of a run, as the log republishes them: in order, at most once, only what was stored. Anything may
- * be missing; the dense index tells.
+ * Live events as the log republishes them: in order, at most once, only what was stored. Anything may be missing; the
+ * dense index of a run tells, and the sequence before it in its topic.
  */
 export type Live = {
   /** Resolves when the server has the subscription: what is stored from then on is heard. Rejects with `unavailable`. */
@@ -41,6 +43,22 @@ export function followLive(nats: Nats, run: string, onEvent: (event: Heard<Store
   return {
     ready: nats.nc.flush().catch((error: unknown) => {
       throw fromNats(error, `follow run ${run}`)
+    }),
+    close: () => subscription.unsubscribe(),
+  }
+}
+
+/** As `followLive`, for one topic without wildcards. */
+export function followTopic(nats: Nats, topic: string, onEvent: (event: TimedEvent) => void): Live {
+  const subscription = nats.nc.subscribe(liveTopicSubject(topic), {
+    callback: (error, message) => {
+      const event = error === null ? fromLive(message) : null
+      if (event !== null) onEvent(event)
+    },
+  })
+  return {
+    ready: nats.nc.flush().catch((error: unknown) => {
+      throw fromNats(error, `follow topic ${topic}`)
     }),
     close: () => subscription.unsubscribe(),
   }

@@ -10,6 +10,9 @@ export const cursorSubject = (run: string): string => `run.${run}.cursor`
 export const liveRunSubject = (run: string): string => `live.run.${run}`
 /** The changed verdicts on a run. */
 export const alertSubject = (run: string): string => `alert.run.${run}`
+/** The subject of a topic, or of a filter of topics. */
+export const topicSubject = (topic: string): string => `topic.${topic}`
+export const liveTopicSubject = (topic: string): string => `live.topic.${topic}`
 /** The subject under which a bucket keeps a key; keys are run ids, so no encoding is needed. */
 export const keySubject = (bucket: Bucket, key: string): string => `$KV.${bucket}.${key}`
 export const bucketStream = (bucket: Bucket): string => `KV_${bucket}`

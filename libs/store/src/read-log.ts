@@ -79,7 +79,7 @@ async function headBefore(nats: Nats, run: string, sequence: number): Promise<St
 }
 
 /** The run's newest checkpoint. */
-async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<Checkpoint | null> {
+export async function readCheckpoint(nats: Nats, run: string, asked: Asked): Promise<Checkpoint | null> {
   const found = await get(nats, { last_by_subj: cursorSubject(run) }, asked)
   return found === null ? null : parseCheckpoint(found.string())
 }

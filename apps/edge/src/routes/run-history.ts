@@ -3,19 +3,20 @@ import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
 import { isRunId } from '@baton/core/ids'
 import type { StoredEvent } from '@baton/core/event'
-import type { Place } from '@baton/core/servable'
+import { formatPosition, type Position } from '@baton/core/position'
+import { runOrder } from '@baton/core/splice'
 import { envelope } from '@baton/sse/format'
-import { replayRun } from '@baton/store/replay'
 import type { EdgeEnv } from '../app.ts'
-import { readAsked, type Asked } from '../asked.ts'
+import { readAsked, type RunAsked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
 import { EventEntry } from '../entry.ts'
 import type { Feed } from '../feed.ts'
 import { findRun, unknownRun } from '../find-run.ts'
 import { lostEnd } from '../lost-end.ts'
-import { position } from '../mend.ts'
+import { stateOfRun } from '../mend.ts'
 import { Problem } from '../problem.ts'
 import { OPEN_TIMEOUT_MS } from '../refuse.ts'
+import { endOf, runScope } from '../run-scope.ts'
 import { historySchema, problemSchema, runParams, wholeQuery } from '../schemas.ts'
 import { settle, type Settled } from '../settle.ts'
 import { within } from '../within.ts'
@@ -54,7 +55,7 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   if (!isRunId(run)) throw unknownRun(run)
   const gone = AbortSignal.any([c.req.raw.signal, AbortSignal.timeout(wait * 1000 + 2 * OPEN_TIMEOUT_MS)])
   const { feeds, nats } = edge.store
-  const hold = await feeds.hold(run)
+  const hold = await feeds.hold(runScope(nats, run))
   try {
     const { feed } = hold
     const lost = feed.head === null ? await lostEnd(feed, await findRun(nats, hold)) : null
@@ -62,10 +63,11 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     if (settled.kind === 'over') return c.json(answer(feed, feed.last, [], true, null), 200)
     if (wait > 0 && settled.lostEnd === null) await waitBeyond(edge, feed, settled.place, wait * 1000, gone)
     const { events, reset } = await readPage(edge, feed, settled, limit, gone)
-    const place: Place = events.at(-1) ?? reset?.place ?? settled.place
+    const [newest] = events.slice(-1)
+    const place = newest === undefined ? (reset?.place ?? settled.place) : runOrder.position(newest)
     const ended =
       settled.lostEnd !== null ||
-      (feed.end !== null && place.sequence >= feed.last.sequence && !isBehind(place, feed.last))
+      (endOf(feed) !== null && place.sequence >= feed.last.sequence && !isBehind(place, feed.last))
     return c.json(answer(feed, place, events, ended, reset), 200)
   } catch (error) {
     // An AbortError is the platform's word for it; ours is that this could not be answered now.
@@ -81,15 +83,14 @@ type At = Settled & { kind: 'at' }
 /** The events after a place; where it was trimmed a moment ago, the oldest there are, and the notice of it. */
 async function readPage(
   edge: Edge,
-  feed: Feed,
+  feed: Feed<StoredEvent>,
   settled: At,
   limit: number,
   signal: AbortSignal,
 ): Promise<{ events: readonly StoredEvent[]; reset: At['reset'] }> {
   const events = await readAfter(edge, feed, settled.place, limit, signal)
   if (events !== null) return { events, reset: settled.reset }
-  const { sequence, index } = settled.place
-  const asked: Asked = { kind: 'id', text: position(settled.place), position: { sequence, mark: index } }
+  const asked: RunAsked = { kind: 'id', text: formatPosition(settled.place), position: settled.place }
   const again = await settle(edge.store.nats, feed, asked, null, signal)
   if (again.kind === 'over') return { events: [], reset: settled.reset }
   return { events: (await readAfter(edge, feed, again.place, limit, signal)) ?? [], reset: again.reset }
@@ -98,16 +99,16 @@ async function readPage(
 /** Events that follow a place without a hole; null when the next one is gone. */
 async function readAfter(
   edge: Edge,
-  feed: Feed,
-  place: Place,
+  feed: Feed<StoredEvent>,
+  place: Position,
   limit: number,
   signal: AbortSignal,
 ): Promise<StoredEvent[] | null> {
-  const { ring, run } = feed
-  const number = ring.locate({ sequence: place.sequence, mark: place.index })
+  const { ring, scope } = feed
+  const number = ring.locate(place)
   const page: StoredEvent[] = []
   let bytes = 0
-  let next = place.index + 1
+  let next = place.mark + 1
   const takes = (event: StoredEvent): boolean => {
     if (event.index !== next || page.length >= limit || (bytes > 0 && bytes + event.data.length > PAGE_BYTES))
       return false
@@ -122,7 +123,7 @@ async function readAfter(
   }
   const giveBack = await edge.slots.take(signal)
   try {
-    for await (const events of replayRun(edge.store.nats, run, place.sequence, signal)) {
+    for await (const events of scope.pages(place, false, signal)) {
       for (const event of events) if (!takes(event)) return page.length === 0 ? null : page
     }
     return page
@@ -132,11 +133,17 @@ async function readAfter(
 }
 
 /** The index decides; where one was written by hand it may be beyond that of what follows. */
-const isBehind = (place: Place, last: Place): boolean =>
-  last.index > place.index || (last.index < place.index && last.sequence > place.sequence)
+const isBehind = (place: Position, last: Position): boolean =>
+  last.mark > place.mark || (last.mark < place.mark && last.sequence > place.sequence)
 
 /** Waits until there is an event after the place, or for so long. */
-async function waitBeyond(edge: Edge, feed: Feed, place: Place, waitMs: number, signal: AbortSignal): Promise<void> {
+async function waitBeyond(
+  edge: Edge,
+  feed: Feed<StoredEvent>,
+  place: Position,
+  waitMs: number,
+  signal: AbortSignal,
+): Promise<void> {
   const { maxConnections } = edge.config
   if (maxConnections > 0 && edge.load >= maxConnections) {
     throw new Problem(429, 'limit', 'too many requests wait; try again later', { 'retry-after': '2' })
@@ -150,11 +157,17 @@ async function waitBeyond(edge: Edge, feed: Feed, place: Place, waitMs: number, 
   }
 }
 
-function answer(feed: Feed, place: Place, events: readonly StoredEvent[], ended: boolean, reset: At['reset']) {
+function answer(
+  feed: Feed<StoredEvent>,
+  place: Position,
+  events: readonly StoredEvent[],
+  ended: boolean,
+  reset: At['reset'],
+) {
   const { head } = feed
   return {
     events: events.map(envelope),
-    next: position(place),
+    next: formatPosition(place),
     head: head === null ? null : { sequence: head.sequence, index: head.index },
     ended,
     reset:
@@ -163,9 +176,9 @@ function answer(feed: Feed, place: Place, events: readonly StoredEvent[], ended:
         : {
             reason: reset.reason,
             requested: reset.requested.slice(0, 128),
-            resumesAt: position(reset.place),
+            resumesAt: formatPosition(reset.place),
             missed: reset.missed,
-            state: `/runs/${feed.run}`,
+            state: stateOfRun(feed.scope.name),
           },
   }
 }

@@ -11,6 +11,7 @@ import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
 import { readBody } from '../read-body.ts'
 import { unknownRun } from '../find-run.ts'
+import { runKey } from '../run-scope.ts'
 import { fitsLabels, fitsState } from '../run-table.ts'
 import { readKnown, viewRun } from '../run-view.ts'
 import {
@@ -101,7 +102,7 @@ export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const shown: RunView[] = []
   for (let at = 0; at < Math.min(limit, page.length); at += VIEWS_AT_ONCE) {
     const part = page.slice(at, Math.min(limit, at + VIEWS_AT_ONCE))
-    const views = await Promise.all(part.map((known) => viewRun(nats, known, feeds.clientsOf(known.run))))
+    const views = await Promise.all(part.map((known) => viewRun(nats, known, feeds.clientsOf(runKey(known.run)))))
     shown.push(...views.filter((view) => view !== null))
   }
   const last = page[limit - 1]
@@ -152,7 +153,7 @@ const paramOf = (c: Context<EdgeEnv>): string => {
 
 async function show(edge: Edge, id: string): Promise<RunView> {
   const { nats, feeds } = edge.store
-  const view = await viewRun(nats, await readKnown(nats, id), feeds.clientsOf(id))
+  const view = await viewRun(nats, await readKnown(nats, id), feeds.clientsOf(runKey(id)))
   if (view === null) throw unknownRun(id)
   return view
 }

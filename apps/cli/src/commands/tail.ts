@@ -5,11 +5,12 @@ import { CommandError } from '../exit.ts'
 import type { Print } from '../print.ts'
 
 export type TailOptions = {
-  readonly run: string
+  /** What is followed: a route of an edge, and what a person calls it. */
+  readonly path: string
+  readonly query: Readonly<Record<string, string | readonly string[] | null>>
+  readonly what: string
   /** Edges, tried in turn: any of them can go on where another stopped. */
   readonly edges: readonly string[]
-  readonly from: string | null
-  readonly types: string | null
   readonly lastEventId: string | null
   /** Hears, once for each row of them, that an edge failed; the next is tried anyway. */
   readonly onTrouble: (text: string) => void
@@ -29,10 +30,10 @@ const MAX_RETRY_MS = 5000
 const SILENCE_MS = 60_000
 
 /**
- * Prints the events of a run until it ends, coming back to any edge with the id of the last event printed. Resolves
- * with the reason of the end; null when the run had ended before that id.
+ * Prints the events of a run or of topics until the end, coming back to any edge with the id of the last event printed.
+ * Resolves with the reason of the end; null when the run had ended before that id, or the signal aborted.
  */
-export async function tailRun(options: TailOptions, print: Print, signal: AbortSignal): Promise<string | null> {
+export async function tail(options: TailOptions, print: Print, signal: AbortSignal): Promise<string | null> {
   const place = { lastEventId: options.lastEventId }
   for (let attempt = 0, failures = 0; !signal.aborted; attempt++) {
     const edge = options.edges[attempt % options.edges.length] ?? ''
@@ -65,7 +66,7 @@ async function followOnce(
       },
       signal: AbortSignal.any([signal, silent.signal]),
     })
-    const refused = await judge(response, options.run)
+    const refused = await judge(response, options.what)
     if (refused !== null) return refused
     const parser = createSseParser({ maxEventBytes: MAX_FRAME_BYTES })
     let waitMs = 0
@@ -89,21 +90,24 @@ async function followOnce(
   }
 }
 
-function urlOf(edge: string, { run, from, types }: TailOptions, lastEventId: string | null): URL {
-  const url = new URL(`/runs/${encodeURIComponent(run)}/events`, edge)
+function urlOf(edge: string, { path, query }: TailOptions, lastEventId: string | null): URL {
+  const url = new URL(path, edge)
   url.searchParams.set('format', 'envelope')
-  if (from !== null && lastEventId === null) url.searchParams.set('from', from)
-  if (types !== null) url.searchParams.set('types', types)
+  for (const [name, value] of Object.entries(query)) {
+    // The id says more exactly where to go on.
+    if (value === null || (name === 'from' && lastEventId !== null)) continue
+    for (const one of [value].flat()) url.searchParams.append(name, one)
+  }
   return url
 }
 
 /** Null for an answer that is a stream. */
-async function judge(response: Response, run: string): Promise<Follow | null> {
+async function judge(response: Response, what: string): Promise<Follow | null> {
   if (response.status === 200) return null
   if (response.status === 204) return { kind: 'over', reason: null }
   const problem = (await response.json().catch(() => null)) as { title?: string; detail?: string } | null
   const text = problem?.detail ?? problem?.title ?? `the edge answered ${response.status}`
-  if (response.status === 404) throw new CommandError('unknown', `there is no run ${run}`)
+  if (response.status === 404) throw new CommandError('unknown', `there is no ${what}`)
   if (response.status < 500 && response.status !== 429) throw new CommandError('usage', text)
   return { kind: 'again', waitMs: 1000 * (Number(response.headers.get('retry-after')) || 1), trouble: text }
 }
@@ -114,8 +118,9 @@ function show(frame: Frame, print: Print): string | null {
     print.result({ event: frame.name, id: frame.id, data: parse(frame.data) }, `-- ${frame.name} ${frame.data}`)
     return frame.name === 'stream.end' ? String((parse(frame.data) as { reason?: unknown } | null)?.reason) : null
   }
-  const event = parse(frame.data) as { index?: number; type?: string; data?: string } | null
-  const text = `${String(event?.index ?? '').padStart(6)}  ${event?.type ?? ''}  ${event?.data ?? frame.data}`
+  const event = parse(frame.data) as { index?: number; topic?: string; type?: string; data?: string } | null
+  const place = event?.topic ?? String(event?.index ?? '').padStart(6)
+  const text = `${place}  ${event?.type ?? ''}  ${event?.data ?? frame.data}`
   print.result({ position: frame.id, ...event }, text)
   return null
 }

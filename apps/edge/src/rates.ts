@@ -5,10 +5,10 @@ const MAX_CLIENTS = 20_000
 type Bucket = { tokens: number; atMs: number }
 
 /**
- * How often streams may be opened: by one client, and by all. A client over its own limit takes nothing from the
+ * How often something may be done: by one client, and by all. A client over its own limit takes nothing from the
  * common one, so a single client in a loop never locks the others out.
  */
-export class Opens {
+export class Rates {
   readonly #perClient: number
   readonly #clients = new Map<string, Bucket>()
   readonly #total: number
@@ -21,12 +21,15 @@ export class Opens {
     this.#all = { tokens: total, atMs: Number.NEGATIVE_INFINITY }
   }
 
-  /** Takes the right to open one stream now; false when there is none left. */
-  take(client: string, nowMs: number): boolean {
+  /**
+   * Takes the right to do it now, or so many times at once; false when there is none left. Whoever has one left may do
+   * more at once than a second allows, and waits the longer afterwards.
+   */
+  take(client: string, nowMs: number, times = 1): boolean {
     const own = this.#bucketOf(client, nowMs)
     if (!has(own, this.#perClient, nowMs) || !has(this.#all, this.#total, nowMs)) return false
-    own.tokens--
-    this.#all.tokens--
+    own.tokens -= times
+    this.#all.tokens -= times
     return true
   }
 

@@ -1,0 +1,58 @@
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Child } from '../kit/child.ts'
+import { eventually } from '../kit/eventually.ts'
+import { root } from '../kit/find-binary.ts'
+import { LocalEdge } from '../kit/local-edge.ts'
+import { LogServer } from '../kit/log-server.ts'
+
+/** `baton publish` and `baton tail topic`, as a script would use them. */
+
+let log: LogServer
+let edge: LocalEdge
+beforeAll(async () => {
+  log = await LogServer.start()
+  edge = await LocalEdge.start(log.server.url)
+})
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]()
+  await log[Symbol.asyncDispose]()
+})
+
+const baton = (...args: string[]): Child =>
+  new Child(`baton ${args.join(' ')}`, process.execPath, [join(root, 'apps/cli/src/main.ts'), '--json', ...args], {
+    PATH: process.env['PATH'] ?? '',
+    HOME: process.env['HOME'] ?? '',
+    BATON_NATS_URL: log.server.url,
+  })
+
+test('what is published is printed by who follows, and a key stores once', async () => {
+  await using following = baton('tail', 'topic', 'orders.*', 'labels.42', '--edge', edge.url)
+  await eventually('it follows', () => following.logLines.some(({ event }) => event === 'stream.open'))
+  const stored: Record<string, unknown>[] = []
+  for (const args of [
+    ['orders.1', 'hello', '--type', 'note', '--key', 'k'],
+    ['orders.1', 'hello again', '--key', 'k'],
+    ['labels.42', 'last'],
+  ]) {
+    await using child = baton('publish', ...args)
+    expect((await child.exited).code, child.output).toBe(0)
+    stored.push(...child.logLines)
+  }
+  const [first, second] = stored
+  expect(first).toMatchObject({ topic: 'orders.1', stream: 'TOPICS', duplicate: false })
+  expect(second).toEqual({ ...first, duplicate: true })
+  const printed = () => following.logLines.filter(({ data, topic }) => data !== undefined && topic !== undefined)
+  await eventually('both are printed', () => printed().length === 2)
+  expect(printed()).toMatchObject([
+    { topic: 'orders.1', type: 'note', data: 'hello', sequence: first?.['sequence'] },
+    { topic: 'labels.42', type: 'message', data: 'last' },
+  ])
+})
+
+test('what is no topic is refused with an exit code of its own', async () => {
+  await using publishing = baton('publish', 'no..topic', 'x')
+  expect((await publishing.exited).code).toBe(2)
+  await using following = baton('tail', 'topic', 'no..topic', '--edge', edge.url)
+  expect((await following.exited).code).toBe(2)
+})

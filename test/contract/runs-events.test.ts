@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { parseRegistration } from '@baton/core/run'
+import { runSubject, STREAM } from '@baton/store/names'
+import { register, writeStatus } from '@baton/store/registry'
+import { eventually } from '../kit/eventually.ts'
+import { LocalEdge } from '../kit/local-edge.ts'
+import { LogServer } from '../kit/log-server.ts'
+import { SseClient, type Received, type SseClientOptions } from '../kit/sse-client.ts'
+import { sequenceOf } from '../kit/topics.ts'
+import { endEvent, runEvent, writeEvents, writeRange } from '../kit/write-events.ts'
+
+/** Several runs on one connection: the order of the log, every end, and then nothing more. */
+
+let log: LogServer
+let edge: LocalEdge
+beforeAll(async () => {
+  log = await LogServer.start({ runEvents: 100 })
+  edge = await LocalEdge.start(log.server.url, { checkMs: 200, heartbeatMs: 200, lingerMs: 50 })
+})
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]()
+  await log[Symbol.asyncDispose]()
+})
+
+function follow(
+  runs: readonly string[],
+  { query = '', ...rest }: Partial<SseClientOptions> & { query?: string } = {},
+): SseClient {
+  const asked = runs.map((run) => `run=${run}`).join('&')
+  return new SseClient({ urls: [`${edge.url}/runs/events?${asked}${query}`], reconnects: false, ...rest })
+}
+
+const json = (frame: Received): Record<string, unknown> => JSON.parse(frame.data ?? '') as Record<string, unknown>
+const told = (client: SseClient): string[] =>
+  client.events.map((frame) => {
+    const { run, index, reason } = json(frame)
+    return `${String(run)} ${String(frame.event === 'stream.end' ? reason : index)}`
+  })
+
+test('enveloped, in the order of the log, from the start and live, until all have ended', async () => {
+  for (let at = 1; at <= 10; at++) {
+    await writeRange(log.nats, 'm1', at, at)
+    await writeRange(log.nats, 'm2', at, at)
+    await writeRange(log.nats, 'not-asked', at, at)
+  }
+  await using client = follow(['m2', 'm1'], { query: '&from=start' })
+  await client.untilEvents(20)
+  const [open] = client.frames
+  expect(open).toMatchObject({ event: 'stream.open' })
+  expect(json(open as Received)).toMatchObject({ missed: 0, first: { sequence: expect.any(Number) as number } })
+  expect(client.events[0]?.event).toBeNull()
+  expect(json(client.events[1] as Received)).toMatchObject({ run: 'm2', index: 1, job: 'main', data: 'event 1' })
+  const gap = runEvent(11, { type: 'stream.gap', data: JSON.stringify({ job: 'main', reason: 'window', lost: 3 }) })
+  await writeEvents(log.nats, 'm1', [gap, endEvent(12)])
+  await writeRange(log.nats, 'm2', 11, 13)
+  await client.untilEvents(25)
+  expect(json(client.events[20] as Received)).toEqual({ run: 'm1', job: 'main', reason: 'window', lost: 3 })
+  expect(client.events.slice(20).map(({ event }) => event)).toEqual(['stream.gap', 'stream.end', null, null, null])
+  await writeEvents(log.nats, 'm2', [endEvent(14)])
+  await client.done
+  expect(told(client).slice(21)).toEqual(['m1 completed', 'm2 11', 'm2 12', 'm2 13', 'm2 completed'])
+  const sequences = client.events.map(sequenceOf)
+  expect(sequences).toEqual([...sequences].sort((one, other) => one - other))
+
+  await using over = follow(['m1', 'm2'], { lastEventId: client.lastEventId ?? '' })
+  await over.done
+  expect(over.openings[0]?.status).toBe(204)
+  await using before = follow(['m1', 'm2'], { lastEventId: client.events[21]?.id ?? '' })
+  await before.done
+  expect(told(before)).toEqual(['m2 11', 'm2 12', 'm2 13', 'm2 completed'])
+  // From now on: the last end is what is left to be told.
+  await using late = follow(['m1', 'm2'])
+  await late.done
+  expect(told(late)).toEqual(['m2 completed'])
+  await using again = follow(['m1', 'm2'], { query: '&from=start' })
+  await again.done
+  expect(told(again)).toEqual(told(client))
+})
+
+test('from now on by default; one that came back stops by itself when all have ended', async () => {
+  await writeRange(log.nats, 'n1', 1, 3)
+  await writeRange(log.nats, 'n2', 1, 3)
+  await using client = follow(['n1', 'n2'], { reconnects: true })
+  await client.until('a first frame', () => true)
+  await writeRange(log.nats, 'n1', 4, 5)
+  await client.untilEvents(2)
+  client.drop()
+  await writeEvents(log.nats, 'n1', [endEvent(6)])
+  await writeEvents(log.nats, 'n2', [runEvent(4), endEvent(5)])
+  await client.done
+  expect(told(client)).toEqual(['n1 4', 'n1 5', 'n1 completed', 'n2 4', 'n2 completed'])
+  expect(client.openings.at(-1)?.status).toBe(204)
+})
+
+test('a filter on types lets every end through, and the position moves all the same', async () => {
+  await writeRange(log.nats, 't1', 1, 1)
+  await using client = follow(['t1'], { query: '&types=other' })
+  await client.until('a first frame', () => true)
+  const last = await writeEvents(log.nats, 't1', [runEvent(2), runEvent(3)])
+  await client.until('a position', (frame) => frame.event === 'stream.position' && sequenceOf(frame) >= last)
+  await writeEvents(log.nats, 't1', [runEvent(4, { type: 'other' }), endEvent(5)])
+  await client.done
+  expect(told(client)).toEqual(['t1 4', 't1 completed'])
+})
+
+test('trimmed past the position: one reset; another run beside a busy one: none', async () => {
+  const early = await writeRange(log.nats, 'quiet-run', 1, 2)
+  const message = await log.nats.jsm.streams.getMessage(STREAM.runs, { seq: early })
+  const id = `${early}-${message?.time.getTime()}`
+  await writeRange(log.nats, 'busy-run', 1, 250)
+  await writeRange(log.nats, 'quiet-run', 3, 3)
+  await using quiet = follow(['quiet-run'], { lastEventId: id })
+  await quiet.untilEvents(1)
+  expect(told(quiet)).toEqual(['quiet-run 3'])
+  expect(quiet.frames[0]?.event).toBe('stream.open')
+  await using both = follow(['quiet-run', 'busy-run'], { lastEventId: id })
+  await both.untilEvents(101)
+  expect(json(both.frames[0] as Received)).toMatchObject({ reason: 'trimmed', requested: id, missed: null })
+  expect(told(both).slice(0, 2)).toEqual(['busy-run 151', 'busy-run 152'])
+  expect(both.frames.filter(({ event }) => event === 'stream.reset')).toHaveLength(1)
+  await using start = follow(['quiet-run', 'busy-run'], { query: '&from=start' })
+  await start.untilEvents(103)
+  expect(json(start.frames[0] as Received)).toMatchObject({ missed: 150 })
+})
+
+test('a run nobody knows, or too many, or none', async () => {
+  await writeRange(log.nats, 'known', 1, 1)
+  const status = async (query: string) => (await fetch(`${edge.url}/runs/events?${query}`)).status
+  expect(await status('run=known&run=unknown-one')).toBe(404)
+  expect(await status('run=a.b')).toBe(404)
+  expect(await status('')).toBe(400)
+  expect(await status(Array.from({ length: 101 }, (_, at) => `run=r${at}`).join('&'))).toBe(400)
+  expect(await status('run=known&from=tomorrow')).toBe(400)
+  await eventually('no feed is left', () => edge.edge.store.feeds.size === 0)
+})
+
+test('a run that is only registered is waited for; one of which nothing is kept tells its end', async () => {
+  const spec = parseRegistration('fresh', { url: 'http://127.0.0.1:9/never' })
+  if (!spec.ok) throw new Error(spec.reason)
+  await register(log.nats, spec.value)
+  await writeRange(log.nats, 'gone', 1, 2)
+  const status = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString() }
+  await writeStatus(log.nats, 'gone', { ...status, state: 'ended', end: { reason: 'failed', detail: 'why' } })
+  await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('gone') })
+  await using client = follow(['fresh', 'gone'])
+  await client.until('a first frame', () => true)
+  await writeEvents(log.nats, 'fresh', [runEvent(1), endEvent(2)])
+  await client.done
+  expect(told(client)).toEqual(['fresh 1', 'fresh completed'])
+  await using alone = follow(['gone'])
+  await alone.done
+  expect(json(alone.events[0] as Received)).toEqual({ run: 'gone', reason: 'failed', detail: 'why' })
+  await using over = follow(['gone'], { lastEventId: alone.lastEventId ?? '' })
+  await over.done
+  expect(over.openings[0]?.status).toBe(204)
+})
+
+test('equal sets share one consumer, and none is left when they have gone', async () => {
+  await writeRange(log.nats, 's1', 1, 1)
+  await writeRange(log.nats, 's2', 1, 1)
+  const clients = [follow(['s1', 's2']), follow(['s2', 's1']), follow(['s2', 's1', 's2'])]
+  for (const client of clients) await client.until('a first frame', () => true)
+  const consumers = async () => (await log.nats.jsm.streams.info(STREAM.runs)).state.consumer_count
+  await eventually('one consumer', async () => (await consumers()) === 1)
+  await writeRange(log.nats, 's2', 2, 4)
+  for (const client of clients) {
+    await client.untilEvents(3)
+    expect(told(client)).toEqual(['s2 2', 's2 3', 's2 4'])
+    await client.close()
+  }
+  await eventually('no consumer is left', async () => (await consumers()) === 0)
+})
