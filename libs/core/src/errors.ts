@@ -31,7 +31,7 @@ export const codes = {
 
 export type Code = keyof typeof codes
 
-/** An expected failure. Anything else that is thrown is a bug: it is logged once and ends the process. */
+/** An expected failure. Anything else that is thrown is a bug: it is logged, and ends the process or the run's task. */
 export class BatonError extends Error {
   override readonly name = 'BatonError'
   readonly code: Code

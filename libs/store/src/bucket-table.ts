@@ -4,7 +4,7 @@ import type { Bucket } from './names.ts'
 
 /**
  * The keys of a bucket as this process knows them: fast through a watch, certain through a sweep. It can be a moment
- * behind, so it decides what to try, never what is true.
+ * behind, so it says what to try: what cannot be taken back is confirmed by the leader first.
  */
 export type BucketTable = {
   readonly entries: ReadonlyMap<string, Entry>
