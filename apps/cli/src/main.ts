@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { CommanderError } from 'commander'
 import { ConfigError, readConfig } from '@baton/service/config'
-import { allVariables, commonVariables, secretPattern } from '@baton/service/variables'
+import { allVariables, commonVariables, secretPattern, topologyOf } from '@baton/service/variables'
 import { house, programs, root } from '../setup/places.js'
 import { find, natsCli, natsServer } from '../setup/programs.js'
 import { SetupError } from '../setup/say.js'
@@ -46,18 +46,6 @@ const around: Surroundings = {
   write: (line) => void process.stdout.write(`${line}\n`),
   warn: (line) => void process.stderr.write(`${line}\n`),
   signal: stop.signal,
-}
-
-function topologyOf(values: ReturnType<typeof config>) {
-  return {
-    replicas: values.BATON_REPLICAS,
-    runEvents: values.BATON_RUN_EVENTS,
-    runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
-    runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
-    topicEvents: values.BATON_TOPIC_EVENTS,
-    topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
-    topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
-  }
 }
 
 function complaints(): readonly string[] {

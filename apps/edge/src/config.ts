@@ -1,5 +1,5 @@
 import { readConfig, type Environment } from '@baton/service/config'
-import { allVariables, commonVariables, edgeVariables, secretPattern } from '@baton/service/variables'
+import { allVariables, commonVariables, edgeVariables, secretPattern, topologyOf } from '@baton/service/variables'
 import { trustedProxies } from './client-address.ts'
 
 /** What an edge is told by its operator and its tests; sizes in bytes, times in milliseconds, 0 = no limit where said. */
@@ -138,14 +138,6 @@ export function readEdgeConfig(environment: Environment) {
     graceMs: values.BATON_GRACE_MS,
     logLevel: values.BATON_LOG_LEVEL,
     nats: { servers: values.BATON_NATS_URL, creds: values.BATON_NATS_CREDS },
-    topology: {
-      replicas: values.BATON_REPLICAS,
-      runEvents: values.BATON_RUN_EVENTS,
-      runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
-      runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
-      topicEvents: values.BATON_TOPIC_EVENTS,
-      topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
-      topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
-    },
+    topology: topologyOf(values),
   }
 }

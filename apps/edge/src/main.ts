@@ -1,11 +1,10 @@
 import { hostname } from 'node:os'
-import { isCode } from '@baton/core/errors'
-import { createLog, type Log } from '@baton/service/log'
+import { createLog } from '@baton/service/log'
 import { orExit, runService } from '@baton/service/run-service'
 import { sleep } from '@baton/service/sleep'
 import { collectDefaultMetrics } from '@baton/service/metrics'
 import { connectNats, type Nats } from '@baton/store/connect'
-import { ensureTopology, type TopologyOptions } from '@baton/store/topology'
+import { makeTopology } from '@baton/store/make-topology'
 import { readEdgeConfig } from './config.ts'
 import { Edge } from './edge.ts'
 import { close, listen } from './server.ts'
@@ -47,23 +46,6 @@ async function followNats(edge: Edge, signal: AbortSignal): Promise<Nats> {
   edge.use(nats, signal)
   log.info('edge.ready')
   return nats
-}
-
-/** Makes missing streams and buckets where this user may; differences to what is wanted are said, not changed. */
-async function makeTopology(nats: Nats, options: TopologyOptions, log: Log, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    try {
-      const changes = await ensureTopology(nats, options)
-      const different = changes.filter(({ kind }) => kind === 'update').map(({ name }) => name)
-      if (different.length > 0) log.warn({ streams: different }, 'topology.different')
-      return
-    } catch (error) {
-      if (isCode(error, 'denied')) return log.warn({ err: error }, 'topology.unchecked')
-      if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight')) throw error
-      log.warn({ code: error.code }, 'topology.waiting')
-      await sleep(500, signal)
-    }
-  }
 }
 
 /** Load balancers need a moment to see that an edge is not ready any more; until then it still answers. */

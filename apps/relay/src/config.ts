@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { readConfig, type Environment } from '@baton/service/config'
-import { allVariables, commonVariables, relayVariables, secretPattern } from '@baton/service/variables'
+import { allVariables, commonVariables, relayVariables, secretPattern, topologyOf } from '@baton/service/variables'
 import { isAllowEntry } from './guard-address.ts'
 
 /** The relay's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
@@ -43,15 +43,7 @@ export function relayConfig(environment: Environment) {
       maxEventBytes: values.BATON_MAX_EVENT_BYTES,
       secrets: new Map(secrets),
     },
-    topology: {
-      replicas: values.BATON_REPLICAS,
-      runEvents: values.BATON_RUN_EVENTS,
-      runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
-      runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
-      topicEvents: values.BATON_TOPIC_EVENTS,
-      topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
-      topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
-    },
+    topology: topologyOf(values),
   }
 }
 

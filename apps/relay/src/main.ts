@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { isCode } from '@baton/core/errors'
 import { serveHealth } from '@baton/service/health'
-import { createLog, type Log } from '@baton/service/log'
+import { createLog } from '@baton/service/log'
 import { orExit, runService } from '@baton/service/run-service'
-import { sleep } from '@baton/service/sleep'
-import { connectNats, type Nats } from '@baton/store/connect'
+import { connectNats } from '@baton/store/connect'
 import { RELAY_CONNECTION } from '@baton/store/names'
-import { ensureTopology } from '@baton/store/topology'
+import { makeTopology } from '@baton/store/make-topology'
 import { relayConfig, type RelayConfig } from './config.ts'
 import { Relay } from './relay.ts'
 import { createUpstream } from './upstream.ts'
@@ -27,7 +25,7 @@ async function main(config: RelayConfig, stop: AbortSignal): Promise<void> {
   const nats = await connectNats({ ...config.nats, name: RELAY_CONNECTION + boot }, stop, (error) =>
     log.warn({ err: error }, 'nats.waiting'),
   )
-  await topology(nats, config, log, stop)
+  await makeTopology(nats, config.topology, log, stop)
   const maxEventBytes = eventCap(config.upstream.maxEventBytes, nats.nc.info?.max_payload ?? 2 ** 20)
   const upstream = createUpstream({ ...config.upstream, maxEventBytes })
   relay = new Relay(config, { nats, upstream, boot, log })
@@ -41,23 +39,6 @@ function eventCap(asked: number, maxPayload: number): number {
   const most = maxPayload - HEADER_ROOM_BYTES
   if (asked > most) throw new Error(`BATON_MAX_EVENT_BYTES: the server's max_payload allows at most ${most}`)
   return asked === 0 ? most : asked
-}
-
-/** Makes missing streams and buckets where this user may; differences to what is wanted are said, not changed. */
-async function topology(nats: Nats, config: RelayConfig, log: Log, stop: AbortSignal): Promise<void> {
-  for (;;) {
-    try {
-      const changes = await ensureTopology(nats, config.topology)
-      const different = changes.filter(({ kind }) => kind === 'update').map(({ name }) => name)
-      if (different.length > 0) log.warn({ streams: different }, 'topology.different')
-      return
-    } catch (error) {
-      if (isCode(error, 'denied')) return log.warn({ err: error }, 'topology.unchecked')
-      if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight')) throw error
-      log.warn({ code: error.code }, 'topology.waiting')
-      await sleep(500, stop)
-    }
-  }
 }
 
 async function health(port: number, relay: () => Relay | null, stop: AbortSignal): Promise<void> {

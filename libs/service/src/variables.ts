@@ -38,6 +38,17 @@ export const commonVariables = {
   BATON_PROGRESS_TTL_MS: whole(3_600_000, 1000),
 }
 
+/** The limits of streams and buckets that the environment asks for. */
+export const topologyOf = (values: z.infer<z.ZodObject<typeof commonVariables>>) => ({
+  replicas: values.BATON_REPLICAS,
+  runEvents: values.BATON_RUN_EVENTS,
+  runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,
+  runsMaxBytes: values.BATON_RUNS_MAX_BYTES,
+  topicEvents: values.BATON_TOPIC_EVENTS,
+  topicsMaxAgeMs: values.BATON_TOPICS_MAX_AGE_MS,
+  topicsMaxBytes: values.BATON_TOPICS_MAX_BYTES,
+})
+
 export const relayVariables = {
   BATON_RELAY_ID: z
     .string()
