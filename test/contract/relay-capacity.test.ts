@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import { parseRegistration } from '@baton/core/run'
+import { listKeys } from '@baton/store/bucket'
+import { readClaim } from '@baton/store/claim-store'
+import { BUCKET } from '@baton/store/names'
+import { register } from '@baton/store/registry'
+import { Agents } from '../kit/agents.ts'
+import { eventually } from '../kit/eventually.ts'
+import { LogServer } from '../kit/log-server.ts'
+import { startRelay } from '../kit/process.ts'
+
+test('I8: a relay at its capacity claims no more; the rest waits for another', async () => {
+  await using log = await LogServer.start()
+  await using agents = await Agents.start()
+  const environment = { BATON_RELAY_CAPACITY: '2' }
+  await using first = await startRelay('relay-1', { natsUrl: log.server.url, environment })
+  await first.ready()
+  for (const run of ['r1', 'r2', 'r3']) {
+    const spec = parseRegistration(run, { url: agents.job(run, { events: 10_000, perSecond: 1 }).url })
+    if (!spec.ok) throw new Error(spec.reason)
+    await register(log.nats, spec.value)
+  }
+  const held = async () => {
+    const entries = await listKeys(log.nats, BUCKET.claims, AbortSignal.timeout(5000))
+    return entries.map((entry) => readClaim(entry)?.relay ?? '').sort()
+  }
+  await eventually('it is full', async () => (await held()).length === 2)
+  // Longer than a sweep: what it would take by mistake it would have taken by then.
+  const full = performance.now()
+  await eventually('a sweep has passed', async () => {
+    expect(await held()).toEqual(['relay-1', 'relay-1'])
+    return performance.now() - full > 6000
+  })
+  await using second = await startRelay('relay-2', { natsUrl: log.server.url, environment })
+  await second.ready()
+  await eventually('the third run is held too', async () => (await held()).length === 3)
+  expect((await held()).filter((relay) => relay === 'relay-2').length).toBeGreaterThanOrEqual(1)
+})
