@@ -158,7 +158,8 @@ describe.concurrent('where that cannot be, every hole is one gap', () => {
       else expect(place).toBe(next)
       next = place + 1
     }
-    expect(gaps).toBeGreaterThan(2)
+    // How many cuts the emission lasts for is the clock's affair.
+    expect(gaps).toBeGreaterThan(0)
   })
 
   test('an agent that says something else each time has diverged', async ({ expect }) => {

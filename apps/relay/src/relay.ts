@@ -305,7 +305,8 @@ export class Relay {
   }
 
   async #attempt(run: string, cause: string): Promise<void> {
-    if (this.#tasks.has(run)) return
+    // Several runs may have been about to be gone for when there was room for one.
+    if (this.#tasks.has(run) || this.#room() <= 0) return
     const task: Task = { leave: new AbortController(), cancel: new AbortController(), done: Promise.resolve() }
     this.#tasks.set(run, task)
     const before = readClaim(this.#claimed.entries.get(run))
