@@ -8,6 +8,9 @@ import { spread, type Row } from './measure.ts'
 /** A relay accuses nobody in the first second of its own connection: what is measured is one that has been up. */
 const SETTLE_MS = 2000
 
+/** More than balancing moves in that time. */
+const BALANCED_AWAY = 40
+
 type Hurt = (owner: App) => Promise<void>
 
 const kill: Hurt = (owner) => owner.child.kill()
@@ -46,7 +49,8 @@ async function manyTakeovers(what: string, hurt: Hurt, runs: number): Promise<Ro
   if (first === undefined || second === undefined) throw new Error('two relays are needed')
   await second.child.kill()
   const watch = new LiveWatch(system.store)
-  const names = Array.from({ length: runs }, (_, at) => `many-${at}`)
+  // Balancing takes some away while the second relay settles: a few more are made, so that so many are left to lose.
+  const names = Array.from({ length: runs + BALANCED_AWAY }, (_, at) => `many-${at}`)
   for (const run of names) {
     const job = system.agents.job(run, { events: 1_000_000, perSecond: 2 })
     await system.register(run, { url: job.url })

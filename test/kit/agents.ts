@@ -46,6 +46,9 @@ export class AgentJob {
     const { mode = 'id', events, perSecond, ends = true, dataBytes = 0, idEvery = 1, pause } = script
     const query = new URLSearchParams({
       mode,
+      // Longer than the relay's wait between two connections lasts at the rates used here: a window that has passed is
+      // taken for an honoured id, as the README says.
+      window: '150',
       count: String(events),
       everyMs: String(perSecond === 0 ? 0 : 1000 / perSecond),
       terminal: ends ? 'done' : 'none',
