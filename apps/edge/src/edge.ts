@@ -15,7 +15,7 @@ import { Pacer } from './pacer.ts'
 import { Relays } from './relays.ts'
 import { reconnectMs } from './retry.ts'
 import { RunTable } from './run-table.ts'
-import { Slots } from './slots.ts'
+import { Slots } from '@baton/service/slots'
 
 /** What there is once NATS has been reached. */
 export type Store = {

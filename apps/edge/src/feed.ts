@@ -10,7 +10,7 @@ import type { Pacer } from './pacer.ts'
 import { Replay } from './replay.ts'
 import { Ring } from './ring.ts'
 import type { Event, Listening, Mending, Scope, Tail } from './scope.ts'
-import type { Slots } from './slots.ts'
+import type { Slots } from '@baton/service/slots'
 import { within } from './within.ts'
 
 export type FeedDeps = {

@@ -6,7 +6,6 @@ import { clientAddress, trustedProxies } from './client-address.ts'
 import { Rates } from './rates.ts'
 import { Pacer } from './pacer.ts'
 import { busyMs, reconnectMs } from './retry.ts'
-import { Slots } from './slots.ts'
 
 describe('opens', () => {
   test('so many a second for each client, and no client locks another out', () => {
@@ -104,40 +103,6 @@ describe('who asks', () => {
 
   test.each(['nonsense', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0/8'])('%s is no range', (entry) => {
     expect(() => trustedProxies([entry])).toThrow(entry)
-  })
-})
-
-describe('slots', () => {
-  test('let so many in at once, the others in the order they came', async () => {
-    const slots = new Slots(1)
-    const never = new AbortController().signal
-    const giveBack = await slots.take(never)
-    const order: number[] = []
-    const later = [1, 2].map(async (number) => {
-      const back = await slots.take(never)
-      order.push(number)
-      back()
-    })
-    expect(slots.waiting).toBe(2)
-    giveBack()
-    giveBack()
-    await Promise.all(later)
-    expect(order).toEqual([1, 2])
-    ;(await slots.take(never))()
-  })
-
-  test('who leaves the queue costs nobody a turn', async () => {
-    const slots = new Slots(1)
-    const never = new AbortController().signal
-    const giveBack = await slots.take(never)
-    const leaving = new AbortController()
-    const left = slots.take(leaving.signal)
-    const stays = slots.take(never)
-    leaving.abort(new Error('left'))
-    await expect(left).rejects.toThrow('left')
-    giveBack()
-    ;(await stays)()
-    expect(slots.waiting).toBe(0)
   })
 })
 

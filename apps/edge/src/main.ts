@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { createLog } from '@baton/service/log'
 import { orExit, runService } from '@baton/service/run-service'
-import { sleep } from '@baton/service/sleep'
+import { sleep, whenAborted } from '@baton/service/sleep'
 import { collectDefaultMetrics } from '@baton/service/metrics'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { makeTopology } from '@baton/store/make-topology'
@@ -22,7 +22,7 @@ async function main(stop: AbortSignal): Promise<void> {
 
   const over = new AbortController()
   const connecting = followNats(edge, over.signal)
-  const stopped = new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
+  const stopped = whenAborted(stop)
   await Promise.race([stopped, connecting.then(untilClosed)])
 
   await drain(edge)

@@ -1,28 +1,26 @@
-import { BatonError, isCode } from '@baton/core/errors'
+import { isCode } from '@baton/core/errors'
 import { BUSY, readBusyMs } from '@baton/core/busy'
-import { advance } from '@baton/core/cursor'
 import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, GAP, type RunEvent } from '@baton/core/event'
-import { FRESH_CURSOR, type Checkpoint, type JobCursor, type RunStatus } from '@baton/core/records'
+import { FRESH_CURSOR, type JobCursor, type RunStatus } from '@baton/core/records'
 import type { JobSpec, RunSpec } from '@baton/core/run'
 import type { Log } from '@baton/service/log'
 import type { Slots } from '@baton/service/slots'
-import { pause } from '@baton/service/sleep'
+import { pause, whenAborted } from '@baton/service/sleep'
 import type { HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
 import { endEvent, readEnd, settleEnd, type End } from '@baton/store/end-run'
 import { readCursors } from '@baton/store/read-cursors'
-import { readEvents, writeCheckpoint } from '@baton/store/run-log'
+import { readEvents } from '@baton/store/run-log'
 import { takeEpoch } from '@baton/store/take-epoch'
 import { Appender, type Budget } from './append.ts'
 import { cancelAgent } from './cancel-agent.ts'
+import { Checkpoints } from './checkpoints.ts'
 import type { Metrics } from './metrics.ts'
 import { RunHeartbeats } from './run-heartbeats.ts'
 import { StatusWriter } from './run-status.ts'
 import { tailJob, type JobOutcome, type KeptEvent } from './tail-job.ts'
 import type { Upstream } from './upstream.ts'
 
-/** A new owner reads at most this many events after the checkpoint. */
-const CHECKPOINT_EVENTS = 1000
 const PULSE_MS = 1000
 /** Failures in a row of every job of a run, after which another relay may try whether it reaches the agents. */
 const HOPELESS_AFTER = 5
@@ -87,11 +85,8 @@ class RunOwner {
   readonly #heartbeats: RunHeartbeats
   readonly #status: StatusWriter
   readonly #failures = new Map<string, number>()
-  #cursors: Checkpoint = { index: 0, sequence: 0, jobs: {} }
-  #checkpointIndex = 0
-  #checkpointing = false
-  #uncoveredSinceMs: number | null = null
   #appender!: Appender
+  #checkpoints!: Checkpoints
 
   constructor(owned: Owned, deps: OwnDeps) {
     const { spec, claim, status } = owned
@@ -129,9 +124,8 @@ class RunOwner {
       this.#log.info({ epoch: fence.epoch, index: tail.last?.index ?? tail.checkpoint?.index ?? 0 }, 'run.owned')
       const { spec } = this.#owned
       const run = { id: spec.run, jobs: spec.jobs.map(({ job }) => job), terminalTypes: this.#terminalTypes }
-      this.#cursors = await readCursors(this.#deps.nats, run, tail, this.#writing)
-      this.#checkpointIndex = tail.checkpoint?.index ?? 0
-      const nextIndex = Math.max(tail.last?.index ?? 0, this.#cursors.index) + 1
+      const cursors = await readCursors(this.#deps.nats, run, tail, this.#writing)
+      const nextIndex = Math.max(tail.last?.index ?? 0, cursors.index) + 1
       this.#appender = new Appender(
         {
           nats: this.#deps.nats,
@@ -145,6 +139,13 @@ class RunOwner {
           log: this.#log,
         },
         this.#writing,
+      )
+      const { nats, runsMaxAgeMs } = this.#deps
+      this.#checkpoints = new Checkpoints(
+        { nats, terminalTypes: this.#terminalTypes, maxAgeMs: runsMaxAgeMs / 7, log: this.#log },
+        this.#appender,
+        cursors,
+        tail.checkpoint?.index ?? 0,
       )
       if (tail.last?.type === END) return await this.#end(readEnd(tail.last), true)
       return await this.#relay()
@@ -204,7 +205,7 @@ class RunOwner {
 
   async #tail(spec: JobSpec, signal: AbortSignal): Promise<JobOutcome> {
     const { run } = this.#owned.spec
-    const cursor = this.#cursors.jobs[spec.job] ?? FRESH_CURSOR
+    const cursor = this.#checkpoints.cursors.jobs[spec.job] ?? FRESH_CURSOR
     const known = this.#status.jobs().find(({ job }) => job === spec.job)
     if (cursor.ended !== null) {
       this.#status.set(spec.job, jobState(cursor.ended), cursor.ended.detail)
@@ -254,40 +255,14 @@ class RunOwner {
     for (const event of events) {
       if (event.type === GAP) metrics.gaps.inc()
       if (event.job !== null) this.#sign(event.job, event)
-      // The exact sequence is known of the last one only; it is the one the fold ends with.
-      this.#cursors = advance(this.#cursors, { ...event, sequence }, this.#terminalTypes)
     }
-    this.#uncoveredSinceMs ??= performance.now()
-    const due = this.#cursors.index - this.#checkpointIndex >= CHECKPOINT_EVENTS
-    // The first event of a job is what tells a replay from news once the log has trimmed it: noted while it is there.
-    if (due || events.some(({ ordinal, type }) => ordinal === 1 && type !== GAP)) this.#checkpoint()
+    this.#checkpoints.stored(events, sequence)
   }
 
   #sign(job: string, { type, data }: RunEvent): void {
     if (this.#progressTypes.has(type)) this.#heartbeats.beat('progress', job)
     const busyMs = type === BUSY ? readBusyMs(data, Date.now()) : null
     if (busyMs !== null) this.#heartbeats.busy(job, busyMs)
-  }
-
-  #checkpoint(): void {
-    if (this.#checkpointing) return
-    this.#checkpointing = true
-    this.#appender.between(async (fence) => {
-      const checkpoint = this.#cursors
-      try {
-        await writeCheckpoint(this.#deps.nats, fence, checkpoint)
-        this.#checkpointIndex = checkpoint.index
-        this.#uncoveredSinceMs = null
-      } finally {
-        this.#checkpointing = false
-      }
-    })
-  }
-
-  /** Events that no checkpoint covers must not age out before one does, or the index would be forgotten with them. */
-  #checkpointByAge(): void {
-    const since = this.#uncoveredSinceMs
-    if (since !== null && performance.now() - since > this.#deps.runsMaxAgeMs / 7) this.#checkpoint()
   }
 
   async #store(event: Omit<RunEvent, 'index' | 'epoch'>): Promise<void> {
@@ -298,15 +273,10 @@ class RunOwner {
   /** Flush, checkpoint, release: the next owner starts from here, at once. */
   async #handOver(): Promise<OwnOutcome> {
     await this.#pulsing(this.#appender.flush(this.#writing))
-    if (this.#cursors.index > this.#checkpointIndex) {
-      await writeCheckpoint(this.#deps.nats, this.#appender.fence, this.#cursors).catch((error: unknown) => {
-        if (!(error instanceof BatonError)) throw error
-        this.#log.debug({ code: error.code }, 'checkpoint.unwritten')
-      })
-    }
+    await this.#checkpoints.writeLast()
     this.#over.abort(new Error('handed over'))
     await this.#owned.claim.release()
-    this.#log.info({ epoch: this.#appender.fence.epoch, index: this.#cursors.index }, 'run.released')
+    this.#log.info({ epoch: this.#appender.fence.epoch, index: this.#checkpoints.cursors.index }, 'run.released')
     return 'released'
   }
 
@@ -316,7 +286,14 @@ class RunOwner {
     const { fence } = this.#appender
     // A relay that only finds the end knows nothing of the jobs: what the last status says of them stays.
     const jobs = found ? (status?.jobs ?? this.#status.jobs()) : this.#status.jobs()
-    const ending = { nats, fence, owner: { relay, boot }, jobs, checkpoint: this.#cursors, logAgeMs: runsMaxAgeMs }
+    const ending = {
+      nats,
+      fence,
+      owner: { relay, boot },
+      jobs,
+      checkpoint: this.#checkpoints.cursors,
+      logAgeMs: runsMaxAgeMs,
+    }
     await this.#pulsing(settleEnd(end, ending, this.#writing)).catch((error: unknown) => {
       if (!isCode(error, 'lost')) throw error
     })
@@ -334,19 +311,11 @@ class RunOwner {
     watched.catch(() => undefined)
     while (!done.signal.aborted) {
       this.#owned.claim.pulse()
-      this.#checkpointByAge()
+      this.#checkpoints.writeByAge()
       await pause(PULSE_MS, done.signal)
     }
     return await watched
   }
-}
-
-/** Resolves when the signal aborts. */
-function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
 
 const atMs = (time: string | null | undefined): number | null => (time == null ? null : Date.parse(time))

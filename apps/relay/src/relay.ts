@@ -1,21 +1,16 @@
 import { claimDelayMs, rank, rebalance, share } from '@baton/core/balance'
-import { decideClaim, type Decision } from '@baton/core/claim'
 import { isCode } from '@baton/core/errors'
-import type { RunStatus } from '@baton/core/records'
-import { parseRunRecord, type Parsed, type RunSpec } from '@baton/core/run'
+import type { Parsed, RunSpec } from '@baton/core/run'
 import type { Log } from '@baton/service/log'
-import { pause } from '@baton/service/sleep'
+import { pause, whenAborted } from '@baton/service/sleep'
 import { Slots } from '@baton/service/slots'
-import { readKeyAtLeader, type Entry } from '@baton/store/bucket'
-import { watchBucket, type BucketTable } from '@baton/store/bucket-table'
-import { readClaim } from '@baton/store/claim-store'
 import { Claims, type HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
-import { BUCKET } from '@baton/store/names'
 import { askRelease, onReleased, onReleaseRequests } from '@baton/store/peers'
-import { parseStatus } from '@baton/store/registry'
 import { readOwner } from '@baton/store/run-log'
+import { ClaimQueue } from './claim-queue.ts'
 import type { RelayConfig } from './config.ts'
+import { KnownRuns } from './known-runs.ts'
 import { createMetrics } from './metrics.ts'
 import { ownRun, type OwnDeps, type OwnOutcome } from './own-run.ts'
 import { Peers } from './peers.ts'
@@ -29,23 +24,9 @@ const CLAIMS_AT_ONCE = 64
 const HANDED_OVER_AT_ONCE = 16
 const READINGS_AT_ONCE = 32
 const ASK_AGAIN_MS = 1000
-/** A relay that could not reach a run's agents lets the others go first by this much. */
-const DECLINED_DELAY_MS = 3000
-const DECLINED_KEPT = 10_000
-/**
- * A run that failed here is tried again after this, doubled each time. What passes by itself, as an election of NATS
- * does, is asked again soon: somebody waits for the run.
- */
-const RETRY_MS = { least: 1000, most: 60_000 }
-const PASSING_RETRY_MS = { least: 250, most: 1000 }
 const BUDGET_BYTES = 256 * 2 ** 20
 
 type Task = { readonly leave: AbortController; readonly cancel: AbortController; done: Promise<void> }
-
-/** A run that is about to be gone for; `isBackoff` where it failed before and its time is not now. */
-type Wait = { readonly timer: NodeJS.Timeout; readonly isBackoff: boolean }
-
-type Failures = { readonly count: number; readonly isPassing: boolean }
 
 type Deps = { readonly nats: Nats; readonly upstream: Upstream; readonly boot: string; readonly log: Log }
 
@@ -61,18 +42,9 @@ export class Relay {
   readonly #own: OwnDeps
   readonly metrics: ReturnType<typeof createMetrics>
   readonly #tasks = new Map<string, Task>()
-  readonly #waiting = new Map<string, Wait>()
-  readonly #wanted = new Map<string, Parsed<RunSpec>>()
-  /** Runs that are wanted and not over: what is shared among the relays. */
-  readonly #active = new Set<string>()
-  /** Runs ended here whose status has not come back through the watch yet. */
-  readonly #endedHere = new Set<string>()
-  readonly #declined = new Set<string>()
-  readonly #failures = new Map<string, Failures>()
+  readonly #queue = new ClaimQueue()
   readonly #slots = new Slots(CLAIMS_AT_ONCE)
-  #runs!: BucketTable
-  #claimed!: BucketTable
-  #statuses!: BucketTable
+  #known!: KnownRuns
   #ready = false
   #stopping = false
 
@@ -122,9 +94,14 @@ export class Relay {
     const { nats, boot } = this.#deps
     // Peers and renewals go on while the runs are handed over.
     const over = new AbortController()
-    this.#runs = watchBucket(nats, BUCKET.runs, (entry) => this.#onWanted(entry), over.signal)
-    this.#claimed = watchBucket(nats, BUCKET.claims, (entry) => this.#onClaim(entry), over.signal)
-    this.#statuses = watchBucket(nats, BUCKET.status, (entry) => this.#onStatus(entry), over.signal)
+    this.#known = new KnownRuns(
+      nats,
+      {
+        onWanted: (run, wanted) => this.#onWanted(run, wanted),
+        onClaim: (run, claim) => this.#onClaim(run, claim === null ? 'expired' : 'claimed'),
+      },
+      over.signal,
+    )
     onReleased(nats, (run) => this.#consider(run, 'released'), over.signal)
     onReleaseRequests(nats, boot, (runs) => this.#giveAway(runs), over.signal)
     const background = [this.#peers.run(over.signal), this.#claims.keep(over.signal)]
@@ -132,13 +109,10 @@ export class Relay {
   }
 
   async #drain(stop: AbortSignal, over: AbortController): Promise<void> {
-    await new Promise<void>((resolve) => {
-      if (stop.aborted) resolve()
-      else stop.addEventListener('abort', () => resolve(), { once: true })
-    })
+    await whenAborted(stop)
     this.#stopping = true
     this.#peers.announce()
-    for (const { timer } of this.#waiting.values()) clearTimeout(timer)
+    this.#queue.clear()
     // A few at a time: each is then away from its agent for a moment only, where all at once would each wait for all.
     const turns = new Slots(HANDED_OVER_AT_ONCE)
     const handOver = (task: Task) =>
@@ -153,13 +127,11 @@ export class Relay {
   async #sweeps(stop: AbortSignal): Promise<void> {
     while (!stop.aborted) {
       try {
-        await Promise.all([this.#statuses.sweep(), this.#claimed.sweep(), this.#runs.sweep()])
-        if (!this.#ready) this.#deps.log.info({ runs: this.#active.size }, 'relay.ready')
+        await this.#known.sweep()
+        if (!this.#ready) this.#deps.log.info({ runs: this.#known.active.size }, 'relay.ready')
         this.#ready = true
-        this.#endedHere.clear()
-        for (const run of this.#failures.keys()) if (!this.#active.has(run)) this.#failures.delete(run)
-        const runs = new Set([...this.#active, ...this.#statuses.entries.keys()])
-        for (const run of runs) this.#consider(run, 'sweep')
+        this.#queue.keepOnly(this.#known.active)
+        for (const run of this.#known.all) this.#consider(run, 'sweep')
       } catch (error) {
         this.#deps.log.debug({ err: error }, 'sweep.undone')
       }
@@ -172,8 +144,7 @@ export class Relay {
     while (!stop.aborted) {
       await pause(BALANCE_MS, stop)
       // While runs are about to be claimed nobody's share is known.
-      const claiming = [...this.#waiting.values()].some(({ isBackoff }) => !isBackoff)
-      if (!this.#ready || stop.aborted || claiming) continue
+      if (!this.#ready || stop.aborted || this.#queue.isClaiming) continue
       const move = rebalance(boot, this.#peers.loads(), Math.min(MOVES_AT_ONCE, this.#room()))
       if (move === null) continue
       const given = await askRelease(nats, move.from, move.runs)
@@ -181,28 +152,20 @@ export class Relay {
     }
   }
 
-  #onWanted(entry: Entry): void {
-    const run = entry.key
-    const spec = entry.value === null ? null : parseRunRecord(run, entry.value)
-    if (spec === null) this.#wanted.delete(run)
-    else this.#wanted.set(run, spec)
-    if (spec?.ok === false) this.#deps.log.warn({ run, reason: spec.reason }, 'registration.invalid')
-    this.#activate(run)
+  #onWanted(run: string, wanted: Parsed<RunSpec> | null): void {
+    if (wanted?.ok === false) this.#deps.log.warn({ run, reason: wanted.reason }, 'registration.invalid')
     const task = this.#tasks.get(run)
     // A record made invalid under a live run harms nothing: the run goes on as it was registered.
-    if (task !== undefined && spec === null) void this.#cancelIfGone(run, task)
-    if (task !== undefined && spec?.ok === true && spec.value.cancel) task.cancel.abort(new Error('cancelled'))
+    if (task !== undefined && wanted === null) void this.#cancelIfGone(run, task)
+    if (task !== undefined && wanted?.ok === true && wanted.value.cancel) task.cancel.abort(new Error('cancelled'))
     this.#consider(run, 'wanted')
   }
 
-  /**
-   * A deleted registration cancels its run, and that cannot be taken back: what a watch or a listing says of it, both
-   * perhaps from a replica that is behind, is confirmed by the leader.
-   */
+  /** A deleted registration cancels its run, and the leader has the word on that. */
   async #cancelIfGone(run: string, task: Task): Promise<void> {
     while (this.#tasks.get(run) === task && !task.cancel.signal.aborted) {
       try {
-        if ((await this.#registration(run)) === null) task.cancel.abort(new Error('the registration was deleted'))
+        if ((await this.#known.learnWanted(run)) === null) task.cancel.abort(new Error('the registration was deleted'))
         return
       } catch {
         await pause(ASK_AGAIN_MS, task.leave.signal)
@@ -211,51 +174,19 @@ export class Relay {
     }
   }
 
-  /** The registration as the leader has it, taken into the table. Throws `unavailable`. */
-  async #registration(run: string): Promise<Parsed<RunSpec> | null> {
-    const entry = await readKeyAtLeader(this.#deps.nats, BUCKET.runs, run)
-    if (entry.value === null) return null
-    this.#runs.learn(entry)
-    return parseRunRecord(run, entry.value)
-  }
-
-  #onClaim(entry: Entry): void {
+  #onClaim(run: string, cause: string): void {
     // Somebody's claim, ours included, ends the wait for it; a claim that is gone begins one.
-    this.#stopWaiting(entry.key)
-    this.#consider(entry.key, entry.value === null ? 'expired' : 'claimed')
-  }
-
-  #onStatus(entry: Entry): void {
-    this.#activate(entry.key)
-    if (parseStatus(entry)?.state === 'ended') this.#endedHere.delete(entry.key)
+    this.#queue.drop(run)
+    this.#consider(run, cause)
   }
 
   #onDead(boot: string, how: string): void {
     this.metrics.peersDead.inc({ how })
-    for (const entry of this.#claimed.entries.values()) {
-      if (readClaim(entry)?.boot === boot) this.#consider(entry.key, 'dead')
-    }
+    for (const run of this.#known.claimedBy(boot)) this.#consider(run, 'dead')
   }
 
-  #activate(run: string): void {
-    const active = this.#wanted.get(run)?.ok === true && this.#status(run)?.state !== 'ended'
-    if (active) this.#active.add(run)
-    else this.#active.delete(run)
-  }
-
-  #status(run: string): RunStatus | null {
-    return parseStatus(this.#statuses.entries.get(run))
-  }
-
-  #decide(run: string): Decision {
-    if (this.#endedHere.has(run)) return 'leave'
-    const claim = readClaim(this.#claimed.entries.get(run))
-    return decideClaim({
-      wanted: this.#wanted.get(run) ?? null,
-      claim,
-      status: this.#status(run),
-      holder: claim === null ? 'dead' : this.#peers.holder(claim.boot),
-    })
+  #decide(run: string) {
+    return this.#known.decide(run, (boot) => this.#peers.holder(boot))
   }
 
   #room(): number {
@@ -264,43 +195,21 @@ export class Relay {
 
   /** Whether to go for a run now, and after which wait; called on anything that may have changed the answer. */
   #consider(run: string, cause: string): void {
-    if (!this.#ready || this.#stopping || this.#tasks.has(run) || this.#waiting.has(run)) return
+    if (!this.#ready || this.#stopping || this.#tasks.has(run) || this.#queue.has(run)) return
     const decision = this.#decide(run)
     if (decision === 'leave' || this.#room() <= 0) return
     if (decision === 'ask') return this.#ask(run)
     const live = this.#peers.live()
     const place = rank(run, this.#deps.boot, live)
-    const fair = share(Math.max(1, this.#active.size), live.length)
-    const declined = this.#declined.has(run) && live.length > 1 ? DECLINED_DELAY_MS : 0
-    const failed = this.#retryMs(run)
-    const waitMs = claimDelayMs({ rank: place, owned: this.#tasks.size, share: fair }) + declined + failed
-    this.#wait(run, waitMs, failed > 0, () => void this.#attempt(run, cause))
-  }
-
-  #retryMs(run: string): number {
-    const failures = this.#failures.get(run)
-    if (failures === undefined) return 0
-    const { least, most } = failures.isPassing ? PASSING_RETRY_MS : RETRY_MS
-    return Math.min(most, least * 2 ** Math.min(10, failures.count)) * (0.75 + Math.random() / 2)
-  }
-
-  #wait(run: string, waitMs: number, isBackoff: boolean, then: () => void): void {
-    const timer = setTimeout(() => {
-      this.#waiting.delete(run)
-      then()
-    }, waitMs)
-    this.#waiting.set(run, { timer, isBackoff })
-  }
-
-  #stopWaiting(run: string): void {
-    clearTimeout(this.#waiting.get(run)?.timer)
-    this.#waiting.delete(run)
+    const fair = share(Math.max(1, this.#known.active.size), live.length)
+    const turnMs = claimDelayMs({ rank: place, owned: this.#tasks.size, share: fair })
+    this.#queue.add(run, turnMs, live.length < 2, () => void this.#attempt(run, cause))
   }
 
   #ask(run: string): void {
-    const claim = readClaim(this.#claimed.entries.get(run))
+    const claim = this.#known.claim(run)
     if (claim === null) return
-    this.#wait(run, ASK_AGAIN_MS, false, () => this.#consider(run, 'ask'))
+    this.#queue.askAgain(run, ASK_AGAIN_MS, () => this.#consider(run, 'ask'))
     void this.#peers.askUnknown(claim.boot, AbortSignal.timeout(ASK_AGAIN_MS)).catch(() => undefined)
   }
 
@@ -309,7 +218,7 @@ export class Relay {
     if (this.#tasks.has(run) || this.#room() <= 0) return
     const task: Task = { leave: new AbortController(), cancel: new AbortController(), done: Promise.resolve() }
     this.#tasks.set(run, task)
-    const before = readClaim(this.#claimed.entries.get(run))
+    const before = this.#known.claim(run)
     task.done = this.#slots
       .use(() => this.#claim(run))
       .then((claimed) =>
@@ -326,7 +235,7 @@ export class Relay {
     const { nats } = this.#deps
     if (this.#stopping || this.#decide(run) !== 'claim') return null
     // The revision the decision was made on: one seen later may be a living peer's claim.
-    const revision = this.#claimed.revision(run)
+    const revision = this.#known.claimRevision(run)
     try {
       const { sequence } = await readOwner(nats, run)
       const claim = await this.#claims.take(run, revision)
@@ -336,7 +245,7 @@ export class Relay {
       if (!isCode(error, 'conflict', 'in_flight', 'unknown_outcome', 'unavailable')) throw error
       this.metrics.claims.inc({ outcome: error.code })
       // Somebody was first, or nothing is known: what stands there now decides what to do next.
-      this.#claimed.learn(await readKeyAtLeader(nats, BUCKET.claims, run))
+      await this.#known.learnClaim(run)
       if (error.code !== 'conflict') throw error
       return null
     }
@@ -354,22 +263,22 @@ export class Relay {
       await claim.release().catch(() => undefined)
       throw error
     })
-    this.#failures.delete(run)
+    this.#queue.succeeded(run)
     if (outcome === 'lost') this.metrics.lost.inc()
     if (outcome === 'released') this.metrics.released.inc()
-    if (outcome === 'ended') this.#endedHere.add(run)
+    if (outcome === 'ended') this.#known.ended(run)
   }
 
   async #tailOwned(run: string, task: Task, claim: HeldClaim, ownerSequence: number): Promise<OwnOutcome> {
     // Begun and no longer wanted means cancelled; the leader has the word, for there is no way back.
-    const wanted = this.#wanted.get(run) ?? (await this.#registration(run))
+    const wanted = this.#known.wanted(run) ?? (await this.#known.learnWanted(run))
     if (wanted === null || (wanted.ok && wanted.value.cancel)) task.cancel.abort(new Error('cancelled'))
     return await ownRun(
       {
         spec: wanted?.ok === true ? wanted.value : nothingWanted(run),
         claim,
         ownerSequence,
-        status: this.#status(run),
+        status: this.#known.status(run),
         cancelled: task.cancel.signal,
         leave: task.leave,
         onHopeless: () => this.#decline(run, task),
@@ -380,16 +289,13 @@ export class Relay {
 
   /** One run's failure is that run's: it is tried again, later and later, and no other notices. */
   #failed(run: string, error: unknown): void {
-    const isPassing = isCode(error, 'unavailable', 'unknown_outcome', 'conflict', 'in_flight')
-    this.#failures.set(run, { count: (this.#failures.get(run)?.count ?? -1) + 1, isPassing })
+    const isPassing = this.#queue.failed(run, error)
     this.#deps.log[isPassing ? 'debug' : 'error']({ run, err: error }, 'run.failed')
   }
 
   /** This relay does not reach the agents of a run; each of the others may try once. */
   #decline(run: string, task: Task): void {
-    if (this.#declined.has(run) || this.#peers.live().length < 2) return
-    if (this.#declined.size >= DECLINED_KEPT) this.#declined.clear()
-    this.#declined.add(run)
+    if (this.#peers.live().length < 2 || !this.#queue.decline(run)) return
     this.#deps.log.warn({ run }, 'run.declined')
     task.leave.abort(new Error('the agents cannot be reached from here'))
   }

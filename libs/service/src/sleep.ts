@@ -16,3 +16,10 @@ export function sleep(ms: number, signal: AbortSignal): Promise<void> {
 
 /** As `sleep`, but an abort ends the wait quietly: for loops whose condition is the signal itself. */
 export const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, signal).catch(() => undefined)
+
+/** Resolves when the signal aborts; for work that ends with a wish, not with an error. */
+export const whenAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
