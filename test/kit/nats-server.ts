@@ -86,6 +86,12 @@ export class NatsServer {
     this.child.resume()
   }
 
+  /** Brings it back, whether it was killed or paused. */
+  async heal(): Promise<void> {
+    if (this.child.exit !== null) await this.start()
+    this.resume()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#child?.[Symbol.asyncDispose]()
     await rm(this.folder, { recursive: true, force: true })

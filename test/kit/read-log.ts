@@ -1,20 +1,27 @@
 import { connectNats, type Nats } from '@baton/store/connect'
-import { decodeEvent } from '@baton/store/codec'
+import { decodeEvent, type EventMessage } from '@baton/store/codec'
 import { directGet, type DirectMessage } from '@baton/store/direct-get'
 import { STREAM } from '@baton/store/names'
 import type { OwnerRecord } from '@baton/core/records'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
+import { readReplica } from './read-replica.ts'
 
 const PAGE = 1000
+
+type StoredMessage = EventMessage & { readonly subject: string; readonly seq: number }
 /** A request that falls into the death of the server is never answered: waiting longer for it would miss what comes after. */
 const ANSWER_MS = 500
 
-/** Everything the stream RUNS holds from a sequence on, straight from NATS, by run; checkpoints are left out. */
+/**
+ * Everything the stream RUNS holds from a sequence on, straight from NATS, by run; checkpoints are left out. `onRead`
+ * hears how far it has come, also over those.
+ */
 async function* readStream(
   nats: Nats,
   from: number,
+  onRead: (sequence: number) => void = () => undefined,
 ): AsyncGenerator<{ run: string; entry: LogEntry; sequence: number }> {
   for (let seq = from; ;) {
     const page: DirectMessage[] = await directGet(
@@ -29,11 +36,12 @@ async function* readStream(
     }
     const last = page.at(-1)
     if (last === undefined) return
+    onRead(last.seq)
     seq = last.seq + 1
   }
 }
 
-function entryOf(message: DirectMessage): { run: string; entry: LogEntry } | null {
+function entryOf(message: StoredMessage): { run: string; entry: LogEntry } | null {
   const [, run = '', kind] = message.subject.split('.')
   const { seq: sequence } = message
   if (kind === 'owner') {
@@ -50,13 +58,25 @@ function entryOf(message: DirectMessage): { run: string; entry: LogEntry } | nul
   return event === null ? null : { run, entry: { kind: 'event', sequence, event } }
 }
 
+function keep(logs: Map<string, LogEntry[]>, run: string, entry: LogEntry): void {
+  const entries = logs.get(run)
+  if (entries === undefined) logs.set(run, [entry])
+  else entries.push(entry)
+}
+
 /** The logs of all runs as they are now. After the end of a run only its last owner record is left. */
 export async function readLogs(nats: Nats): Promise<Map<string, LogEntry[]>> {
   const logs = new Map<string, LogEntry[]>()
-  for await (const { run, entry } of readStream(nats, 1)) {
-    const entries = logs.get(run)
-    if (entries === undefined) logs.set(run, [entry])
-    else entries.push(entry)
+  for await (const { run, entry } of readStream(nats, 1)) keep(logs, run, entry)
+  return logs
+}
+
+/** The logs of all runs as one node of a cluster has them, whatever the others have. */
+export async function readLogsOf(nats: Nats, node: string): Promise<Map<string, LogEntry[]>> {
+  const logs = new Map<string, LogEntry[]>()
+  for (const message of await readReplica(nats, STREAM.runs, node)) {
+    const found = entryOf({ ...message, seq: message.sequence })
+    if (found !== null) keep(logs, found.run, found.entry)
   }
   return logs
 }
@@ -79,7 +99,7 @@ export class LogRecorder {
 
   static async start(natsUrl: string): Promise<LogRecorder> {
     return new LogRecorder(
-      await connectNats({ servers: [natsUrl], name: 'test-recorder' }, AbortSignal.timeout(20_000)),
+      await connectNats({ servers: natsUrl.split(','), name: 'test-recorder' }, AbortSignal.timeout(20_000)),
     )
   }
 
@@ -97,9 +117,7 @@ export class LogRecorder {
   }
 
   #keep(run: string, entry: LogEntry, sequence: number): void {
-    const entries = this.#entries.get(run)
-    if (entries === undefined) this.#entries.set(run, [entry])
-    else entries.push(entry)
+    keep(this.#entries, run, entry)
     this.#next = sequence + 1
   }
 
@@ -107,16 +125,24 @@ export class LogRecorder {
   async finish(): Promise<Map<string, LogEntry[]>> {
     this.#over.abort()
     await this.#done
+    // Of several replicas one may be behind: what its leader has is what must be read, here and in the second reading.
+    const { last_seq: last } = (await this.#nats.jsm.streams.info(STREAM.runs)).state
     await eventually('the last of the log is read', async () => {
-      for await (const { run, entry, sequence } of readStream(this.#nats, this.#next)) {
+      let reached = this.#next - 1
+      for await (const { run, entry, sequence } of readStream(this.#nats, this.#next, (seq) => (reached = seq))) {
         this.#keep(run, entry, sequence)
       }
-      return true
+      return reached >= last
     })
     const now = new Map<number, string>()
-    for await (const { entry, sequence } of readStream(this.#nats, 1)) {
-      if (entry.kind === 'event') now.set(sequence, entry.event.data)
-    }
+    await eventually('the whole log is read again', async () => {
+      now.clear()
+      let reached = 0
+      for await (const { entry, sequence } of readStream(this.#nats, 1, (seq) => (reached = seq))) {
+        if (entry.kind === 'event') now.set(sequence, entry.event.data)
+      }
+      return reached >= last
+    })
     for (const [run, entries] of this.#entries) {
       const gone = entries.find((entry) => entry.kind === 'event' && now.get(entry.sequence) !== entry.event.data)
       if (gone !== undefined)

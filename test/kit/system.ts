@@ -7,6 +7,7 @@ import { test as base } from 'vitest'
 import { livingChildren } from './child.ts'
 import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
+import { NatsCluster, type NatsClusterOptions } from './nats-cluster.ts'
 import { NatsServer, type NatsServerOptions } from './nats-server.ts'
 import { startEdge, startRelay, type App } from './process.ts'
 import { Proxy } from './proxy.ts'
@@ -18,11 +19,13 @@ export type SystemOptions = {
   readonly relays?: number
   readonly edges?: number
   readonly nats?: NatsServerOptions
+  /** A cluster of three NATS nodes in place of the one server, and three replicas of everything. */
+  readonly cluster?: NatsClusterOptions
   /** Variables of every relay and edge. */
   readonly environment?: Readonly<Record<string, string>>
   /** The folder with apps/ and libs/; a mutant's. */
   readonly source?: string
-  /** Which processes reach NATS through a proxy each, in `proxies` by their name. */
+  /** Which processes reach NATS through proxies of their own, one for each NATS server. */
   readonly proxied?: 'relays' | 'edges'
 }
 
@@ -39,36 +42,49 @@ export type ShownRun = {
   readonly jobs: readonly { readonly job: string; readonly state: string; readonly reason: string | null }[]
 }
 
-/** The whole of Baton on this machine: one NATS server, relays, edges and an agent process. */
+/** The whole of Baton on this machine: one NATS server or three, relays, edges and an agent process. */
 export class System {
-  readonly nats: NatsServer
+  readonly #nats: NatsServer | NatsCluster
   readonly store: Nats
   readonly agents: Agents
   readonly relays: readonly App[]
   readonly edges: readonly App[]
-  readonly proxies: ReadonlyMap<string, Proxy>
+  readonly #proxies: ReadonlyMap<string, readonly Proxy[]>
 
-  private constructor(parts: Pick<System, 'nats' | 'store' | 'agents' | 'relays' | 'edges' | 'proxies'>) {
-    this.nats = parts.nats
+  private constructor(
+    nats: NatsServer | NatsCluster,
+    proxies: ReadonlyMap<string, readonly Proxy[]>,
+    parts: Pick<System, 'store' | 'agents' | 'relays' | 'edges'>,
+  ) {
+    this.#nats = nats
+    this.#proxies = proxies
     this.store = parts.store
     this.agents = parts.agents
     this.relays = parts.relays
     this.edges = parts.edges
-    this.proxies = parts.proxies
   }
 
   static async start(options: SystemOptions = {}): Promise<System> {
-    const { relays = 2, edges = 2, environment = {}, source } = options
-    const nats = await NatsServer.start(options.nats)
+    const { relays = 2, edges = 2, proxied, source } = options
+    const nats = await (options.cluster === undefined
+      ? NatsServer.start(options.nats)
+      : NatsCluster.start({ ...options.cluster, advertised: proxied === undefined }))
+    const replicas: Record<string, string> = nats instanceof NatsCluster ? { BATON_REPLICAS: '3' } : {}
+    const environment = { ...replicas, ...options.environment }
     const common = { environment, ...(source === undefined ? {} : { source }) }
-    const proxies = new Map<string, Proxy>()
+    const proxies = new Map<string, readonly Proxy[]>()
     const start = (role: 'relays' | 'edges', count: number) =>
       Promise.all(
         Array.from({ length: count }, async (_, at) => {
           const name = `${role === 'relays' ? 'relay' : 'edge'}-${at + 1}`
-          const proxy = options.proxied === role ? await Proxy.start(nats) : null
-          if (proxy !== null) proxies.set(name, proxy)
-          const natsUrl = proxy === null ? nats.url : `nats://127.0.0.1:${proxy.port}`
+          let natsUrl = nats.url
+          if (proxied === role) {
+            const own = await Promise.all(serversOf(nats).map((server) => Proxy.start(server)))
+            proxies.set(name, own)
+            natsUrl = serversOf(nats)
+              .map(({ url, port }, to) => url.replace(`:${port}`, `:${own[to]?.port ?? 0}`))
+              .join(',')
+          }
           return (role === 'relays' ? startRelay : startEdge)(name, { natsUrl, ...common })
         }),
       )
@@ -76,9 +92,26 @@ export class System {
       Agents.start(),
       start('relays', relays),
       start('edges', edges),
-      connectNats({ servers: [nats.url], name: 'test' }, AbortSignal.timeout(20_000)),
+      connectNats({ servers: nats.url.split(','), name: 'test' }, AbortSignal.timeout(20_000)),
     ])
-    return new System({ nats, store, agents, relays: startedRelays, edges: startedEdges, proxies })
+    return new System(nats, proxies, { store, agents, relays: startedRelays, edges: startedEdges })
+  }
+
+  /** The one NATS server. */
+  get nats(): NatsServer {
+    if (this.#nats instanceof NatsServer) return this.#nats
+    throw new Error('this system runs on a cluster')
+  }
+
+  /** The three NATS servers. */
+  get cluster(): NatsCluster {
+    if (this.#nats instanceof NatsCluster) return this.#nats
+    throw new Error('this system runs on one NATS server')
+  }
+
+  /** What a client of NATS is given: one URL, or those of all nodes. */
+  get natsUrl(): string {
+    return this.#nats.url
   }
 
   edgeUrl(path: string, at = 0): string {
@@ -132,17 +165,23 @@ export class System {
     })
   }
 
-  /** The proxy between this process and NATS. */
+  /** The proxy between this process and the one NATS server. */
   proxyOf(app: App): Proxy {
-    const proxy = this.proxies.get(app.name)
-    if (proxy === undefined) throw new Error(`${app.name} has no proxy`)
+    const [proxy, ...more] = this.proxiesOf(app)
+    if (proxy === undefined || more.length > 0) throw new Error(`${app.name} has ${more.length + 1} proxies`)
     return proxy
+  }
+
+  /** The proxies between this process and NATS, one for each server. */
+  proxiesOf(app: App): readonly Proxy[] {
+    const proxies = this.#proxies.get(app.name)
+    if (proxies === undefined) throw new Error(`${app.name} has no proxy`)
+    return proxies
   }
 
   /** Brings back whatever a test has killed or paused. */
   async heal(): Promise<void> {
-    if (this.nats.child.exit !== null) await this.nats.start()
-    this.nats.resume()
+    await this.#nats.heal()
     for (const app of [...this.relays, ...this.edges]) {
       app.child.resume()
       if (app.child.exit !== null) await app.restart({ wait: false })
@@ -153,13 +192,18 @@ export class System {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.store.nc.close()
     await Promise.all(
-      [...this.relays, ...this.edges, this.agents, ...this.proxies.values()].map((one) => one[Symbol.asyncDispose]()),
+      [...this.relays, ...this.edges, this.agents, ...[...this.#proxies.values()].flat()].map((one) =>
+        one[Symbol.asyncDispose](),
+      ),
     )
-    await this.nats[Symbol.asyncDispose]()
+    await this.#nats[Symbol.asyncDispose]()
     const left = livingChildren()
     if (left.length > 0) throw new Error(`still running: ${left.join(', ')}`)
   }
 }
+
+const serversOf = (nats: NatsServer | NatsCluster): readonly { readonly url: string; readonly port: number }[] =>
+  nats instanceof NatsCluster ? nats.nodes : [nats]
 
 /** A `test` whose file shares one system, whole again before each test, and gives each test a run id of its own. */
 export function testWithSystem(options: SystemOptions = {}) {

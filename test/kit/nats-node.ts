@@ -1,0 +1,109 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Child } from './child.ts'
+import { findBinary } from './find-binary.ts'
+
+export type NatsNodeOptions = {
+  readonly name: string
+  /** Of its own: the configuration and the data. */
+  readonly folder: string
+  readonly port: number
+  readonly monitorPort: number
+  readonly configuration: string
+  /** What the configuration takes from the environment. */
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** One nats-server of a cluster. It can be killed, paused, and started again where it was with its data kept. */
+export class NatsNode {
+  readonly name: string
+  readonly port: number
+  readonly dataFolder: string
+  readonly #options: NatsNodeOptions
+  #child: Child | null = null
+  #isPaused = false
+
+  constructor(options: NatsNodeOptions) {
+    this.name = options.name
+    this.port = options.port
+    this.dataFolder = join(options.folder, 'data')
+    this.#options = options
+  }
+
+  get url(): string {
+    return `nats://baton:baton@127.0.0.1:${this.port}`
+  }
+
+  /** A user of the system account: what an operator would connect as. */
+  get systemUrl(): string {
+    return `nats://sys:sys@127.0.0.1:${this.port}`
+  }
+
+  get child(): Child {
+    if (this.#child === null) throw new Error(`${this.name} is not running`)
+    return this.#child
+  }
+
+  get pid(): number {
+    return this.child.pid
+  }
+
+  /** Does it run, and is it not paused? */
+  get isUp(): boolean {
+    return this.#child !== null && this.#child.exit === null && !this.#isPaused
+  }
+
+  /** Resolves when it takes connections; JetStream follows when two of the cluster are there. */
+  async start(): Promise<void> {
+    const { folder, configuration, environment } = this.#options
+    const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
+    if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
+    await mkdir(folder, { recursive: true })
+    const file = join(folder, 'nats.conf')
+    await writeFile(file, configuration)
+    this.#isPaused = false
+    this.#child = new Child(this.name, binary, ['-c', file], {
+      PATH: process.env['PATH'] ?? '',
+      NATS_NAME: this.name,
+      NATS_DATA: this.dataFolder,
+      ...environment,
+    })
+    await this.#child.said(/Server is ready/)
+  }
+
+  async kill(): Promise<void> {
+    await this.child.kill()
+  }
+
+  /** Asked to stop, as by a deploy: it hands its leaderships over and writes everything out. */
+  async terminate(): Promise<void> {
+    await this.child.terminate()
+  }
+
+  async restart(): Promise<void> {
+    await this.kill()
+    await this.start()
+  }
+
+  pause(): void {
+    this.#isPaused = true
+    this.child.pause()
+  }
+
+  resume(): void {
+    this.#isPaused = false
+    this.child.resume()
+  }
+
+  /** An answer of its monitoring port; throws when it gives none, or one that is no 2xx. */
+  async monitor(path: string): Promise<unknown> {
+    const url = `http://127.0.0.1:${this.#options.monitorPort}${path}`
+    const response = await fetch(url, { signal: AbortSignal.timeout(1000) })
+    if (!response.ok) throw new Error(`${this.name} answers ${response.status} to ${path}: ${await response.text()}`)
+    return response.json()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#child?.[Symbol.asyncDispose]()
+  }
+}
