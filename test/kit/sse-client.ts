@@ -20,6 +20,8 @@ export type SseClientOptions = {
   readonly urls: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
   readonly lastEventId?: string
+  /** The address it comes from: one of 127.0.0.0/8, for a limit that counts by it. */
+  readonly localAddress?: string
   /** A slow client: after so many frames it reads nothing for so long. */
   readonly stall?: { readonly everyFrames: number; readonly ms: number }
   /** Does it come back after the response ends? Default true. */
@@ -65,7 +67,7 @@ export class SseClient {
   /** One connection, to its end. Answers the status, null when it failed before there was one. */
   async #follow(url: string, connection: number): Promise<number | null> {
     const opening = { connection, url, lastEventId: this.lastEventId, atMs: Date.now() }
-    const response = await open(url, this.lastEventId, this.#options.headers ?? {}, this.#over.signal).catch(() => null)
+    const response = await open(url, this.lastEventId, this.#options, this.#over.signal).catch(() => null)
     const status = response?.statusCode ?? null
     this.openings.push({ ...opening, status })
     if (response === null || status !== 200) {
@@ -169,13 +171,14 @@ export const indexOf = (frame: Frame): number => Number(frame.id?.split('-')[1])
 async function open(
   url: string,
   lastEventId: string | null,
-  headers: Readonly<Record<string, string>>,
+  { headers = {}, localAddress }: Pick<SseClientOptions, 'headers' | 'localAddress'>,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const asking = request(url, {
       agent: false,
       signal,
+      localAddress,
       headers: {
         accept: 'text/event-stream',
         ...headers,

@@ -1,0 +1,171 @@
+import { createServer } from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import { describe, expect } from 'vitest'
+import { eventually } from '../kit/eventually.ts'
+import { findGateway } from '../kit/find-gateway.ts'
+import { Gateway } from '../kit/gateway.ts'
+import { SseClient } from '../kit/sse-client.ts'
+import { testWithSystem, type System } from '../kit/system.ts'
+import { writeTopic } from '../kit/topics.ts'
+
+const HEARTBEAT_MS = 2000
+/** Twice this is more than what Envoy gives a response where nothing is said, too. */
+const IDLE_MS = 8000
+
+const gateways = [
+  ['envoy', await findGateway('envoy')],
+  ['nginx', await findGateway('nginx')],
+] as const
+
+const test = testWithSystem({
+  relays: 0,
+  edges: 2,
+  environment: {
+    BATON_HEARTBEAT_MS: String(HEARTBEAT_MS),
+    BATON_TRUSTED_PROXIES: '127.0.0.1',
+    BATON_OPENS_PER_CLIENT: '20',
+  },
+})
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
+
+/** Where a gateway is not to be had its tests are skipped, and said so. */
+describe.each(gateways)('through %s', (kind, binary) => {
+  const start = ({ edges }: Pick<System, 'edges'>) => Gateway.start(kind, binary ?? '', { edges, idleMs: IDLE_MS })
+
+  const follow = (gateway: Gateway, topic: string, options: Partial<ConstructorParameters<typeof SseClient>[0]> = {}) =>
+    new SseClient({ urls: [`${gateway.url}/topics/events?topic=${topic}`], ...options })
+
+  test.skipIf(binary === null)('the first byte and each event come at once', async ({ system }) => {
+    await using gateway = await start(system)
+    const opens: number[] = []
+    const events: number[] = []
+    for (let at = 1; at <= 25; at++) {
+      const startMs = performance.now()
+      await using client = follow(gateway, `quick.${at}`, { localAddress: `127.0.2.${at}` })
+      await eventually('it is open', () => client.frames.length > 0, { everyMs: 1 })
+      opens.push(performance.now() - startMs)
+      const publishMs = performance.now()
+      await writeTopic(system.store, `quick.${at}`, 'now')
+      await eventually('it has the event', () => client.events.length > 0, { everyMs: 1 })
+      events.push(performance.now() - publishMs)
+    }
+    expect(median(opens)).toBeLessThan(100)
+    expect(median(events)).toBeLessThan(100)
+  })
+
+  test.skipIf(binary === null)('an idle stream outlives the time-out of an idle one', async ({ system }) => {
+    await using gateway = await start(system)
+    await system.register('silent', { url: system.agents.job('silent', { events: 1, perSecond: 1 }).url })
+    await using client = follow(gateway, 'idle')
+    await client.until('a first frame', () => true)
+    // What is silent for as long is cut: the time-out is in force.
+    const silent = fetch(`${gateway.url}/runs/silent/history?wait=60`)
+    await delay(2 * IDLE_MS + 1500)
+    await writeTopic(system.store, 'idle', 'late')
+    await client.untilEvents(1)
+    expect(client.openings).toHaveLength(1)
+    expect((await silent).status).toBeGreaterThanOrEqual(500)
+  })
+
+  test.skipIf(binary === null)(
+    'without an edge an EventSource is told to come back, others that there is none, and nothing tells a ticket',
+    async ({ system }) => {
+      await using gateway = await start(system)
+      await using client = follow(gateway, 'alone')
+      await client.until('a first frame', () => true)
+      for (const edge of system.edges) await edge.child.kill()
+      const url = `${gateway.url}/topics/events?topic=alone&ticket=hush-hush`
+      const headers = { accept: 'text/event-stream', origin: 'https://shop.example' }
+      const told = await fetch(url, { headers })
+      expect(told.status).toBe(200)
+      expect(told.headers.get('content-type')).toContain('text/event-stream')
+      expect(told.headers.get('access-control-allow-origin')).toBe('https://shop.example')
+      expect(told.headers.get('access-control-allow-credentials')).toBe('true')
+      expect(await told.text()).toMatch(
+        /^retry: (1\d{3})\n: gateway\nevent: stream.busy\ndata: {"reason":"unavailable","retryAfterMs":\1}\n\n$/,
+      )
+      const refused = await fetch(url, { headers: { ...headers, 'baton-client': 'test' } })
+      expect(refused.status).toBe(503)
+      expect(refused.headers.get('retry-after')).toBe('2')
+      expect(await refused.json()).toMatchObject({ status: 503, code: 'unavailable' })
+      await eventually('it has been told', () => client.frames.some(({ event }) => event === 'stream.busy'))
+
+      await writeTopic(system.store, 'alone', 'meanwhile')
+      await Promise.all(system.edges.map((edge) => edge.restart()))
+      await client.untilEvents(1)
+      expect(client.openings.filter(({ status }) => status !== 200)).toEqual([])
+      await eventually('it is logged', async () => (await gateway.said()).includes('/topics/events'))
+      expect(await gateway.said()).not.toContain('hush')
+    },
+  )
+
+  test.skipIf(binary === null)(
+    'a client that opens in a loop is told to wait, in a stream, and locks out nobody else',
+    async ({ system }) => {
+      await using gateway = await start(system)
+      const { edges } = system
+      const before = await limitedBy(edges)
+      const greedy = Array.from({ length: 150 }, () =>
+        follow(gateway, 'greedy', { localAddress: '127.0.3.1', reconnects: false }),
+      )
+      await using modest = follow(gateway, 'greedy', { localAddress: '127.0.3.2' })
+      expect((await modest.until('a first frame', () => true)).event).toBe('stream.open')
+      await eventually('all are answered', () => greedy.every(({ frames }) => frames.length > 0))
+      expect(greedy.filter(({ openings }) => openings[0]?.status !== 200)).toEqual([])
+      const byGateway = greedy.filter(({ frames }) => frames[0]?.comments.includes('gateway'))
+      expect(byGateway.length).toBeGreaterThan(20)
+      expect(new Set(byGateway.map(({ frames }) => frames[0]?.event))).toEqual(new Set(['stream.busy']))
+      // Those it lets through are too many for an edge still, which counts them as of one client.
+      expect(await limitedBy(edges)).toBeGreaterThan(before)
+      await Promise.all(greedy.map((client) => client.close()))
+    },
+  )
+
+  test.skipIf(binary === null)('what may have changed something is never sent twice', async () => {
+    const asked: string[] = []
+    const dying = () =>
+      createServer((request, response) => {
+        if (request.url === '/readyz') return void response.end('ok')
+        request.resume().on('end', () => {
+          asked.push(request.method ?? '')
+          request.socket.destroy()
+        })
+      })
+    const servers = [dying(), dying()]
+    const edges = await Promise.all(
+      servers.map(async (server) => {
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+        return { url: `http://127.0.0.1:${(server.address() as { port: number }).port}` }
+      }),
+    )
+    await using gateway = await Gateway.start(kind, binary ?? '', { edges })
+    expect((await fetch(`${gateway.url}/topics/once`, { method: 'POST', body: 'x' })).status).toBe(503)
+    expect(asked).toEqual(['POST'])
+    await eventually('what only reads is asked of the other edge, too', async () => {
+      asked.length = 0
+      expect((await fetch(`${gateway.url}/topics/once`)).status).toBe(503)
+      return asked.length > 1 && asked.every((method) => method === 'GET')
+    })
+    for (const server of servers) {
+      server.close()
+      server.closeAllConnections()
+    }
+  })
+
+  test.skipIf(binary === null)('what is an operator’s is not for everybody', async ({ system }) => {
+    await using gateway = await start(system)
+    const { edges } = system
+    expect((await fetch(`${edges[0]?.url}/metrics`)).status).toBe(200)
+    expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404)
+  })
+})
+
+/** How many streams these edges have refused because of a limit. */
+async function limitedBy(edges: System['edges']): Promise<number> {
+  const pages = await Promise.all(edges.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()))
+  return pages
+    .flatMap((page) => page.split('\n'))
+    .filter((line) => /opens.*busy/.test(line))
+    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
