@@ -40,6 +40,8 @@ export class Client {
   #response: StreamResponse | null = null
   #lastWriteMs = performance.now()
   #closed = false
+  /** The newest of what is told beside the sequence, while the socket has no room for it. */
+  #owed: string | null = null
   readonly #options: ClientOptions
 
   constructor(place: Position, options: ClientOptions) {
@@ -70,11 +72,21 @@ export class Client {
     source.clients.add(this)
   }
 
+  /** Says something beside the sequence, once its socket has room; by then only the newest of it is worth saying. */
+  tell(block: string): void {
+    const response = this.#response
+    if (response === null || this.#closed) return
+    const isFull = response.pendingBytes >= this.#options.bufferBytes
+    this.#owed = isFull ? block : null
+    if (!isFull) response.say(block)
+  }
+
   /** Writes what is new, as far as its socket has room; the socket's `drain` calls it again. */
   flush(): void {
     const { bufferBytes, view, metrics } = this.#options
     const response = this.#response
     if (response === null) return
+    if (this.#owed !== null) this.tell(this.#owed)
     while (!this.#closed && response.pendingBytes < bufferBytes) {
       const source = this.#source
       if (source === null) return

@@ -1,4 +1,6 @@
 import { readConfig, type Environment } from '@baton/service/config'
+import type { Thresholds } from '@baton/core/judge'
+import { readThresholds, thresholdComplaints, thresholdVariables } from '@baton/service/thresholds'
 import { allVariables, commonVariables, edgeVariables, secretPattern, topologyOf } from '@baton/service/variables'
 import { trustedProxies } from './client-address.ts'
 
@@ -31,6 +33,8 @@ export type EdgeConfig = {
   readonly checkMs: number
   /** What the rings of all feeds may hold together. */
   readonly ringsBytes: number
+  /** When runs that have no thresholds of their own are quiet, stalled and so on. */
+  readonly thresholds: Thresholds
 }
 
 export const EDGE_DEFAULTS: EdgeConfig = {
@@ -48,6 +52,7 @@ export const EDGE_DEFAULTS: EdgeConfig = {
   lingerMs: 5000,
   checkMs: 5000,
   ringsBytes: 256 * 2 ** 20,
+  thresholds: { quietMs: 60_000, stallMs: 3_600_000, disconnectMs: 300_000, orphanMs: 3_600_000, ownerlessMs: 15_000 },
 }
 
 type Values = {
@@ -60,7 +65,7 @@ type Values = {
   readonly BATON_CORS_ORIGINS: readonly string[]
   readonly BATON_TRUSTED_PROXIES: readonly string[]
   readonly BATON_TOPIC_STATE_URL?: string | undefined
-}
+} & Parameters<typeof thresholdComplaints>[0]
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
 
@@ -94,6 +99,7 @@ function complaints(values: Values): string[] {
     ...origins,
     ...proxyComplaints(values.BATON_TRUSTED_PROXIES),
     ...stateComplaints(values.BATON_TOPIC_STATE_URL),
+    ...thresholdComplaints(values),
   ]
 }
 
@@ -115,7 +121,7 @@ function proxyComplaints(entries: readonly string[]): string[] {
 export function readEdgeConfig(environment: Environment) {
   const values = readConfig(
     environment,
-    { ...commonVariables, ...edgeVariables },
+    { ...commonVariables, ...edgeVariables, ...thresholdVariables },
     { others: allVariables, patterns: [secretPattern], relations: complaints },
   )
   const edge: EdgeConfig = {
@@ -130,6 +136,7 @@ export function readEdgeConfig(environment: Environment) {
     maxAgeMs: values.BATON_MAX_AGE_MS,
     corsOrigins: values.BATON_CORS_ORIGINS,
     trustedProxies: values.BATON_TRUSTED_PROXIES,
+    thresholds: readThresholds(values),
   }
   return {
     edge,

@@ -14,8 +14,10 @@ import { Rates } from './rates.ts'
 import { Pacer } from './pacer.ts'
 import { Relays } from './relays.ts'
 import { reconnectMs } from './retry.ts'
+import { RunJudge } from './run-judge.ts'
 import { RunTable } from './run-table.ts'
 import { Slots } from '@baton/service/slots'
+import { StatusBoard } from './status-board.ts'
 
 /** What there is once NATS has been reached. */
 export type Store = {
@@ -25,6 +27,8 @@ export type Store = {
   readonly losses: Losses
   readonly views: StreamViews
   readonly runs: RunTable
+  readonly judge: RunJudge
+  readonly statuses: StatusBoard
   readonly relays: Relays
 }
 
@@ -79,7 +83,13 @@ export class Edge {
 
   /** From here on runs and topics can be followed. */
   use(nats: Nats, signal: AbortSignal): void {
-    const connection = watchConnection(nats, () => this.#store?.feeds.distrust(), signal)
+    const onBack = () => {
+      this.#store?.feeds.distrust()
+      this.#store?.runs.distrust()
+    }
+    const connection = watchConnection(nats, onBack, signal)
+    const runs = new RunTable(nats, this.log, signal)
+    const judge = new RunJudge({ nats, connection, runs, thresholds: this.config.thresholds, log: this.log }, signal)
     const deps = {
       log: this.log,
       metrics: this.metrics,
@@ -92,7 +102,9 @@ export class Edge {
       feeds: new Feeds(deps, this.config, connection),
       losses: new Losses(nats),
       views: new StreamViews(nats),
-      runs: new RunTable(nats, this.log, signal),
+      runs,
+      judge,
+      statuses: new StatusBoard(runs, judge, this.config.heartbeatMs),
       relays: new Relays(nats, signal),
     }
   }
@@ -151,6 +163,7 @@ export class Edge {
     // Those that were on their way when the goodbyes began.
     for (const client of this.clients) client.bye('drain', this.retryMs())
     this.#store?.feeds.close()
+    this.#store?.statuses.close()
   }
 
   #tick(): void {

@@ -11,6 +11,7 @@ import type { Hold } from './feeds.ts'
 import { Problem } from './problem.ts'
 import { OPEN_TIMEOUT_MS, refuse, refusalOf } from './refuse.ts'
 import { createView } from './ring.ts'
+import type { Seat } from './status-board.ts'
 import type { Event, Scope } from './scope.ts'
 import { StreamResponse } from './stream-response.ts'
 import { within } from './within.ts'
@@ -34,6 +35,8 @@ export type StreamRequest<T extends Event> = {
   readonly types: readonly string[] | null
   /** Decides before the status line; `over`: the client has the end, there is nothing more, ever. */
   readonly decide: (edge: Edge, hold: Hold<T>, signal: AbortSignal) => Promise<Start | 'over'>
+  /** A seat among those who are told how it fares, where that was asked for. */
+  readonly seat?: (edge: Edge, hold: Hold<T>) => Promise<Seat>
 }
 
 /** Throws the 406 for a request that takes no event stream. */
@@ -68,6 +71,7 @@ async function open<T extends Event>(edge: Edge, c: Context<EdgeEnv>, request: S
   const gone = new AbortController()
   outgoing.once('close', () => gone.abort(new BatonError('unavailable', 'the client left')))
   const hold = await edge.store.feeds.hold(request.scope(edge))
+  let seat: Seat | null = null
   let streams = false
   try {
     const start = await within(OPEN_TIMEOUT_MS, request.decide(edge, hold, gone.signal))
@@ -76,11 +80,16 @@ async function open<T extends Event>(edge: Edge, c: Context<EdgeEnv>, request: S
       return c.body(null, 204)
     }
     if (c.req.method === 'HEAD' || gone.signal.aborted) return c.body(null, 200, { ...STREAM_HEADERS })
-    begin(edge, c, socket, hold, request, start)
+    seat = (await request.seat?.(edge, hold)) ?? null
+    if (gone.signal.aborted) return c.body(null, 200, { ...STREAM_HEADERS })
+    begin(edge, c, socket, { hold, seat }, request, start)
     streams = true
     return RESPONSE_ALREADY_SENT
   } finally {
-    if (!streams) hold.release()
+    if (!streams) {
+      seat?.leave()
+      hold.release()
+    }
   }
 }
 
@@ -89,7 +98,7 @@ function begin<T extends Event>(
   edge: Edge,
   c: Context<EdgeEnv>,
   socket: Awaited<ReturnType<typeof StreamResponse.socketOf>>,
-  hold: Hold<T>,
+  { hold, seat }: { hold: Hold<T>; seat: Seat | null },
   request: Pick<StreamRequest<T>, 'format' | 'types'>,
   start: Start,
 ): void {
@@ -112,12 +121,17 @@ function begin<T extends Event>(
     metrics,
     onClosed: (closed) => {
       edge.clients.delete(closed)
+      seat?.leave()
       hold.release()
     },
   })
   edge.clients.add(client)
   metrics.opened(start.isReset ? 'reset' : 'open')
   client.begin(stream)
+  if (seat !== null) {
+    client.tell(seat.block)
+    seat.take(client)
+  }
   if (start.end !== null) {
     stream.say(start.end)
     client.close('end')

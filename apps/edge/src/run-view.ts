@@ -8,10 +8,10 @@ import { runOrder } from '@baton/core/splice'
 import { readKey, readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
-import { readHeartbeatAgeMs } from '@baton/store/heartbeats'
 import { BUCKET } from '@baton/store/names'
 import { readExtent, type Extent } from '@baton/store/read-log'
 import { readRegistration, readStatus } from '@baton/store/registry'
+import type { RunHealth } from './run-judge.ts'
 import type { RunView } from './schemas.ts'
 
 /** What the buckets say of a run. */
@@ -45,13 +45,14 @@ export async function readKnown(nats: Nats, run: string): Promise<Known> {
 }
 
 /** A run as `GET /runs/:run` shows it; null for one that nobody has ever heard of. */
-export async function viewRun(nats: Nats, known: Known, subscribers: number): Promise<RunView | null> {
+export async function viewRun(
+  nats: Nats,
+  known: Known,
+  fares: RunHealth,
+  subscribers: number,
+): Promise<RunView | null> {
   const { run, registration, status } = known
-  const [extent, livenessAgeMs, progressAgeMs] = await Promise.all([
-    readExtent(nats, run, 'any'),
-    readHeartbeatAgeMs(nats, 'liveness', run),
-    readHeartbeatAgeMs(nats, 'progress', run),
-  ])
+  const extent = await readExtent(nats, run, 'any')
   const { first, head, checkpoint } = extent
   if (registration === null && status === null && head === null && checkpoint === null) return null
   const logEnd = head?.type === END ? readEnd(head.data) : null
@@ -66,19 +67,19 @@ export async function viewRun(nats: Nats, known: Known, subscribers: number): Pr
     position: formatPosition(runOrder.position(head ?? checkpoint ?? { sequence: 0, index: 0 })),
     first: placeOf(first),
     head: placeOf(head),
-    livenessAgeMs,
-    progressAgeMs,
-    health: null,
+    ...fares,
+    // The log is the first to know.
+    health: state === 'ended' ? 'ended' : fares.health,
     jobs: jobsOf(known, extent),
     subscribers,
     labels: registration?.ok === true ? { ...registration.value.labels } : {},
   }
 }
 
-const placeOf = (event: Place | null): { sequence: number; index: number } | null =>
+export const placeOf = (event: Place | null): { sequence: number; index: number } | null =>
   event === null ? null : { sequence: event.sequence, index: event.index }
 
-function ownerOf({ claim }: Known): RunView['owner'] {
+export function ownerOf({ claim }: Known): RunView['owner'] {
   return claim === null ? null : { relay: claim.relay, boot: claim.boot, epoch: claim.epoch }
 }
 

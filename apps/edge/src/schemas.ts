@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi'
+import { VERDICTS } from '@baton/core/judge'
 import { manyJobsSchema, oneJobSchema } from '@baton/core/run'
 
 /** What goes in and out over HTTP. The same schemas check requests and make `/openapi.json`. */
@@ -23,7 +24,14 @@ export const runViewSchema = z
     head: place.openapi({ description: 'The newest event.' }),
     livenessAgeMs: age.openapi({ description: 'Since the agent last sent any byte.' }),
     progressAgeMs: age.openapi({ description: 'Since the agent last got somewhere.' }),
-    health: z.enum(['running', 'quiet', 'stalled', 'disconnected', 'orphaned', 'ended']).nullable(),
+    health: z
+      .enum(VERDICTS)
+      .nullable()
+      .openapi({
+        description:
+          'How it fares, by its heartbeats. Null where that cannot be said: its registration is invalid, nobody has begun ' +
+          'it, or this edge has not looked for long enough and no watchdog has told.',
+      }),
     jobs: z.array(
       z.object({
         job: z.string(),
@@ -180,6 +188,14 @@ export const runsStreamQuery = z.object({
 })
 
 export const streamQuery = z.object({
+  status: z
+    .enum(['0', '1'])
+    .optional()
+    .openapi({
+      description:
+        '1: also `stream.status`, without an id: after `stream.open`, when owner, epoch or health change, and with every ' +
+        'heartbeat. Its data is {owner, epoch, head, livenessAgeMs, progressAgeMs, health}.',
+    }),
   lastEventId,
   from: z
     .string()

@@ -1,4 +1,5 @@
 import { readConfig, type Environment } from '@baton/service/config'
+import { readThresholds, thresholdComplaints, thresholdVariables } from '@baton/service/thresholds'
 import {
   allVariables,
   commonVariables,
@@ -8,7 +9,7 @@ import {
 } from '@baton/service/variables'
 
 /** A watchdog that ends an orphan claims it as a relay would, so it needs to know how long claims live. */
-const { BATON_HEALTH_PORT, BATON_CLAIM_TTL_MS, BATON_CLAIM_RENEW_MS, BATON_BEAT_MS } = relayVariables
+const { BATON_HEALTH_PORT, BATON_CLAIM_RENEW_MS, BATON_BEAT_MS } = relayVariables
 
 /** A verdict comes at most a sixth of the smallest threshold late. */
 const SWEEPS_PER_THRESHOLD = 6
@@ -22,21 +23,14 @@ export function watchdogConfig(environment: Environment) {
     {
       ...commonVariables,
       ...watchdogVariables,
+      ...thresholdVariables,
       BATON_HEALTH_PORT,
-      BATON_CLAIM_TTL_MS,
       BATON_CLAIM_RENEW_MS,
       BATON_BEAT_MS,
     },
     { others: allVariables, patterns: [secretPattern], relations: complaints },
   )
-  const thresholds = {
-    quietMs: values.BATON_QUIET_MS,
-    stallMs: values.BATON_STALL_MS,
-    disconnectMs: values.BATON_DISCONNECT_MS,
-    orphanMs: values.BATON_ORPHAN_MS,
-    // Longer than any takeover: within this a claim whose holder is dead has expired, too.
-    ownerlessMs: values.BATON_CLAIM_TTL_MS,
-  }
+  const thresholds = readThresholds(values)
   const { quietMs, stallMs, disconnectMs, orphanMs } = thresholds
   const sweepMs = Math.min(quietMs, stallMs, disconnectMs, orphanMs) / SWEEPS_PER_THRESHOLD
   const url = values.BATON_WEBHOOK_URL
@@ -58,25 +52,13 @@ export function watchdogConfig(environment: Environment) {
 type Values = {
   readonly BATON_CLAIM_TTL_MS: number
   readonly BATON_CLAIM_RENEW_MS: number
-  readonly BATON_LIVENESS_TTL_MS: number
-  readonly BATON_PROGRESS_TTL_MS: number
-  readonly BATON_DISCONNECT_MS: number
-  readonly BATON_QUIET_MS: number
-  readonly BATON_STALL_MS: number
-  readonly BATON_ORPHAN_MS: number
   readonly BATON_WEBHOOK_URL?: string | undefined
-}
+} & Parameters<typeof thresholdComplaints>[0]
 
-/** A heartbeat that has expired says "older than its time to live": no threshold may lie beyond that. */
 function complaints(values: Values): string[] {
-  const beyond = (name: keyof Values, limit: keyof Values): string[] =>
-    Number(values[name]) > Number(values[limit]) ? [`${name}: must be at most ${limit} (${values[limit]})`] : []
   const { BATON_CLAIM_TTL_MS: ttlMs, BATON_CLAIM_RENEW_MS: renewMs, BATON_WEBHOOK_URL: url } = values
   return [
-    ...beyond('BATON_DISCONNECT_MS', 'BATON_LIVENESS_TTL_MS'),
-    ...beyond('BATON_QUIET_MS', 'BATON_PROGRESS_TTL_MS'),
-    ...beyond('BATON_STALL_MS', 'BATON_PROGRESS_TTL_MS'),
-    ...beyond('BATON_ORPHAN_MS', 'BATON_PROGRESS_TTL_MS'),
+    ...thresholdComplaints(values),
     ...(ttlMs < 3 * renewMs ? [`BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS (${3 * renewMs})`] : []),
     ...(url === undefined || /^https?:/i.test(url) ? [] : ['BATON_WEBHOOK_URL: must be an http or https URL']),
   ]

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { WATCHDOG } from '@baton/core/records'
 import { serveHealth } from '@baton/service/health'
 import { createLog } from '@baton/service/log'
 import { Registry } from '@baton/service/metrics'
@@ -10,8 +11,7 @@ import { Watchdog } from './watchdog.ts'
 import { sendAlerts } from './webhook.ts'
 
 const config = orExit(() => watchdogConfig(process.env))
-/** In claims and beats it stands where a relay's name and boot would. */
-const self = { relay: 'watchdog', boot: randomBytes(6).toString('hex') }
+const self = { relay: WATCHDOG, boot: randomBytes(6).toString('hex') }
 const log = createLog('watchdog', config.logLevel).child({ boot: self.boot })
 
 await runService((stop) => main(config, stop), { log, graceMs: config.graceMs })

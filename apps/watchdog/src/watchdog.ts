@@ -8,6 +8,7 @@ import {
   type Signs,
   type Verdict,
 } from '@baton/core/judge'
+import { Observation } from '@baton/core/observation'
 import type { Alert } from '@baton/core/records'
 import type { Log } from '@baton/service/log'
 import { pause } from '@baton/service/sleep'
@@ -19,7 +20,6 @@ import { readHeartbeats, type HeartbeatTable } from '@baton/store/heartbeats'
 import type { WatchdogConfig } from './config.ts'
 import { endOrphan } from './end-orphan.ts'
 import { createMetrics } from './metrics.ts'
-import { Observation } from './observation.ts'
 import { Presence, type Self } from './presence.ts'
 import { WatchedRuns, type Watched } from './watched-runs.ts'
 

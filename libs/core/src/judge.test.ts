@@ -5,6 +5,7 @@ import {
   judge,
   nextVerdict,
   provenVerdict,
+  shownVerdict,
   thresholdsOf,
   VERDICTS,
   type Signs,
@@ -195,6 +196,35 @@ describe('nobody is judged on what could not be written', () => {
         const said = nextVerdict(nextVerdict(previous, signs, thresholds, one), signs, thresholds, other)
         expect(nextVerdict(said, signs, thresholds, one)).toBe(said)
         expect(nextVerdict(said, signs, thresholds, other)).toBe(said)
+      }),
+    )
+  })
+})
+
+describe('who only shows verdicts', () => {
+  const stalled = { ...healthy, progressAgeMs: 2 * h }
+
+  test('says at once what the signs leave no doubt of, and nothing where they do', () => {
+    expect(shownVerdict(null, healthy, thresholds, 0)).toBe('running')
+    expect(shownVerdict(null, { ...healthy, status: status('ended') }, thresholds, 0)).toBe('ended')
+    expect(shownVerdict(null, stalled, thresholds, 0)).toBe(null)
+    expect(shownVerdict(null, stalled, thresholds, 2 * min)).toBe('quiet')
+    expect(shownVerdict(null, stalled, thresholds, 2 * h)).toBe('stalled')
+  })
+
+  test('takes the word of a watchdog as far as the signs allow it', () => {
+    expect(shownVerdict('stalled', stalled, thresholds, 0)).toBe('stalled')
+    expect(shownVerdict('running', stalled, thresholds, 0)).toBe('running')
+    expect(shownVerdict('stalled', healthy, thresholds, 0)).toBe('running')
+    expect(shownVerdict('quiet', stalled, thresholds, 2 * h)).toBe('stalled')
+  })
+
+  test('says what a watchdog that has observed as long would say, or nothing', () => {
+    fc.assert(
+      fc.property(someVerdict, someSigns, fc.nat(3 * h), (told, signs, observedMs) => {
+        expect(shownVerdict(told, signs, thresholds, observedMs) ?? 'running').toBe(
+          nextVerdict(told, signs, thresholds, observedMs),
+        )
       }),
     )
   })

@@ -106,6 +106,22 @@ export const provenVerdict = (signs: Signs, thresholds: Thresholds, observedMs: 
   judge(within(signs, observedMs), thresholds)
 
 /**
+ * What can be shown by one who tells nothing and keeps no verdicts: `told`, what a watchdog last told of the run, while
+ * the signs allow it; else what is proven. Null where the signs may mean trouble, and nothing of it is proven yet.
+ */
+export function shownVerdict(
+  told: Verdict | null,
+  signs: Signs,
+  thresholds: Thresholds,
+  observedMs: number,
+): Verdict | null {
+  const proven = provenVerdict(signs, thresholds, observedMs)
+  const possible = judge(signs, thresholds)
+  if (told !== null && rank(proven) <= rank(told) && rank(told) <= rank(possible)) return told
+  return proven === 'running' && possible !== 'running' ? null : proven
+}
+
+/**
  * Is a changed verdict worth telling? Not that a run which was never in trouble has ended; and after an end there is
  * nothing more to tell.
  */

@@ -1,8 +1,12 @@
 import type { EndReason } from './event.ts'
 import type { Verdict } from './judge.ts'
 
+/** In claims and beats of watchdogs it stands where a relay's name would; no relay may be called so. */
+export const WATCHDOG = 'watchdog'
+
 /** KV `claims`: who tails a run. Its revision is the lock; it expires with its TTL. */
 export type Claim = {
+  /** Who holds it; `watchdog` where one ends the run. */
   readonly relay: string
   /** The random id of one start of a relay: a restarted process never inherits claims. */
   readonly boot: string

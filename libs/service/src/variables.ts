@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs'
 import { z } from 'zod'
+import { WATCHDOG } from '@baton/core/records'
 import { list, whole } from './config.ts'
 import { LOG_LEVELS } from './log.ts'
 
@@ -53,6 +54,7 @@ export const relayVariables = {
   BATON_RELAY_ID: z
     .string()
     .regex(/^[A-Za-z0-9._-]{1,128}$/, 'must match [A-Za-z0-9._-]{1,128}')
+    .refine((id) => id !== WATCHDOG, 'is what watchdogs are called')
     .optional(),
   BATON_RELAY_CAPACITY: whole(2000, 1, 100_000),
   BATON_HEALTH_PORT: whole(0, 0, 65_535),

@@ -3,6 +3,7 @@ import type { StoredMsg } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Nats } from './connect.ts'
+import type { DirectMessage } from './direct-get.ts'
 import { listLast } from './list-last.ts'
 import { bucketStream, keySubject, type Bucket } from './names.ts'
 import { fromNats } from './nats-errors.ts'
@@ -17,6 +18,10 @@ const utf8 = new TextDecoder()
 const isGone = (map: { has(name: string): boolean; get(name: string): string } | undefined): boolean =>
   map !== undefined &&
   (map.has('Nats-Marker-Reason') || map.get('KV-Operation') === 'DEL' || map.get('KV-Operation') === 'PURGE')
+
+/** Is this a value, and not the mark of one that is gone? */
+export const hasValue = ({ headers: raw }: DirectMessage): boolean =>
+  raw.find('Nats-Marker-Reason') === null && !['DEL', 'PURGE'].includes(raw.find('KV-Operation') ?? '')
 
 const fromStored = (key: string, found: StoredMsg | null): Entry =>
   found === null

@@ -1,8 +1,9 @@
 import { BatonError } from '@baton/core/errors'
 import type { Busy, Heartbeat } from '@baton/core/records'
-import { listKeys, readKey, readKeyAtLeader, readKeyTime, writeKey, type Listed } from './bucket.ts'
-import type { Nats } from './connect.ts'
-import { BUCKET, bucketStream } from './names.ts'
+import { hasValue, listKeys, readKey, readKeyAtLeader, readKeyTime, writeKey, type Listed } from './bucket.ts'
+import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
+import { directGet, type DirectMessage } from './direct-get.ts'
+import { BUCKET, bucketStream, keySubject } from './names.ts'
 import { fromNats } from './nats-errors.ts'
 
 /**
@@ -10,6 +11,8 @@ import { fromNats } from './nats-errors.ts'
  * the agent gets somewhere. Each expires by itself, so their absence is an answer too.
  */
 export type HeartbeatKind = 'liveness' | 'progress'
+
+const utf8 = new TextDecoder()
 
 const key = (kind: HeartbeatKind | 'busy', run: string): string => `${kind}.${run}`
 
@@ -27,12 +30,6 @@ export async function writeHeartbeat(
 export async function readHeartbeat(nats: Nats, kind: HeartbeatKind, run: string): Promise<Heartbeat | null> {
   const entry = await readKey(nats, BUCKET.heartbeats, key(kind, run))
   return entry.value === null ? null : (JSON.parse(entry.value) as Heartbeat)
-}
-
-/** How long ago it was written, by the server's clock against ours; null where it has expired or was never written. */
-export async function readHeartbeatAgeMs(nats: Nats, kind: HeartbeatKind, run: string): Promise<number | null> {
-  const storedAtMs = await readKeyTime(nats, BUCKET.heartbeats, key(kind, run))
-  return storedAtMs === null ? null : Math.max(0, Date.now() - storedAtMs)
 }
 
 /** Changes with every progress heartbeat of a run, by the word of the leader; 0 = there is none. */
@@ -57,6 +54,48 @@ export async function readBusy(nats: Nats, run: string): Promise<{ job: string; 
   ])
   const busy = value === null ? null : parseBusy(value)
   return busy === null || storedAtMs === null ? null : { job: busy.job, overMs: Date.now() - storedAtMs - busy.forMs }
+}
+
+/** The signs of a run as they stand, their ages by the server's clock against ours; null where there is none. */
+export type RunSigns = {
+  readonly livenessAgeMs: number | null
+  readonly progressAgeMs: number | null
+  /** Since the end of the time its agent said it would be busy, negative while that lasts. */
+  readonly busyOverMs: number | null
+}
+
+/** Signs of so many runs come in one answer, of which the server allows 1,024 messages. */
+const RUNS_AT_ONCE = 300
+
+/** The signs of some runs, read together: one request for hundreds of them. Throws `unavailable`. */
+export async function readSigns(nats: Nats, runs: readonly string[]): Promise<Map<string, RunSigns>> {
+  const parts: string[][] = []
+  for (let at = 0; at < runs.length; at += RUNS_AT_ONCE) parts.push(runs.slice(at, at + RUNS_AT_ONCE))
+  const found = await Promise.all(parts.map((part) => readSignsOfFew(nats, part)))
+  return new Map(found.flat())
+}
+
+async function readSignsOfFew(nats: Nats, runs: readonly string[]): Promise<[string, RunSigns][]> {
+  const subject = (kind: HeartbeatKind | 'busy', run: string) => keySubject(BUCKET.heartbeats, key(kind, run))
+  const subjects = runs.flatMap((run) => (['liveness', 'progress', 'busy'] as const).map((kind) => subject(kind, run)))
+  const stream = bucketStream(BUCKET.heartbeats)
+  const messages = await directGet(nats, stream, { multi_last: subjects }, REQUEST_TIMEOUT_MS)
+  const nowMs = Date.now()
+  const values = new Map(messages.filter(hasValue).map((message) => [message.subject, message]))
+  const sinceMs = (message: DirectMessage) => nowMs - Date.parse(message.headers.find('Nats-Time-Stamp') ?? '')
+  const age = (kind: HeartbeatKind, run: string): number | null => {
+    const message = values.get(subject(kind, run))
+    return message === undefined ? null : Math.max(0, sinceMs(message))
+  }
+  const busyOver = (run: string): number | null => {
+    const message = values.get(subject('busy', run))
+    const busy = message === undefined ? null : parseBusy(utf8.decode(message.data))
+    return message === undefined || busy === null ? null : sinceMs(message) - busy.forMs
+  }
+  return runs.map((run) => [
+    run,
+    { livenessAgeMs: age('liveness', run), progressAgeMs: age('progress', run), busyOverMs: busyOver(run) },
+  ])
 }
 
 function parseBusy(text: string): Busy | null {
@@ -114,7 +153,8 @@ export async function readHeartbeats(nats: Nats, boot: string, signal: AbortSign
   }
 }
 
-async function bucketMadeAtMs(nats: Nats): Promise<number> {
+/** When the bucket was made, by the word of its leader: without one nothing can be written. Throws `unavailable`. */
+export async function bucketMadeAtMs(nats: Nats): Promise<number> {
   try {
     return Date.parse((await nats.jsm.streams.info(bucketStream(BUCKET.heartbeats))).created)
   } catch (error) {

@@ -57,6 +57,7 @@ export const runEvents =
       format: query.format ?? 'plain',
       types: readTypes(query.types),
       decide: ({ store }, hold, signal) => decide(store.nats, hold, asked, signal),
+      ...(query.status === '1' ? { seat: ({ store }, { feed }) => store.statuses.seat(feed) } : {}),
     })
   }
 

@@ -13,7 +13,8 @@ import { readBody } from '../read-body.ts'
 import { unknownRun } from '../find-run.ts'
 import { runKey } from '../run-scope.ts'
 import { fitsLabels, fitsState } from '../run-table.ts'
-import { readKnown, viewRun } from '../run-view.ts'
+import { UNKNOWN_HEALTH } from '../run-judge.ts'
+import { readKnown, viewRun, type Known } from '../run-view.ts'
 import {
   problemSchema,
   registrationSchema,
@@ -96,13 +97,16 @@ export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const { state, limit, after } = listRunsRoute.request.query.parse(c.req.query())
   const labels = c.req.queries('label') ?? []
   if (labels.some((label) => !label.includes(':'))) throw new BatonError('invalid', 'label: must be key:value')
-  const { nats, runs, feeds } = edge.store
+  const { nats, runs, judge, feeds } = edge.store
   const [byState, byLabel] = [fitsState(state), fitsLabels(labels)]
   const page = await runs.list((known) => byState(known) && byLabel(known), after ?? '', limit + 1)
+  const fares = await judge.judge(page.slice(0, limit))
+  const view = (known: Known) =>
+    viewRun(nats, known, fares.get(known.run) ?? UNKNOWN_HEALTH, feeds.clientsOf(runKey(known.run)))
   const shown: RunView[] = []
   for (let at = 0; at < Math.min(limit, page.length); at += VIEWS_AT_ONCE) {
     const part = page.slice(at, Math.min(limit, at + VIEWS_AT_ONCE))
-    const views = await Promise.all(part.map((known) => viewRun(nats, known, feeds.clientsOf(runKey(known.run)))))
+    const views = await Promise.all(part.map(view))
     shown.push(...views.filter((view) => view !== null))
   }
   const last = page[limit - 1]
@@ -152,8 +156,10 @@ const paramOf = (c: Context<EdgeEnv>): string => {
 }
 
 async function show(edge: Edge, id: string): Promise<RunView> {
-  const { nats, feeds } = edge.store
-  const view = await viewRun(nats, await readKnown(nats, id), feeds.clientsOf(runKey(id)))
+  const { nats, judge, feeds } = edge.store
+  const known = await readKnown(nats, id)
+  const fares = (await judge.judge([known])).get(id) ?? UNKNOWN_HEALTH
+  const view = await viewRun(nats, known, fares, feeds.clientsOf(runKey(id)))
   if (view === null) throw unknownRun(id)
   return view
 }

@@ -46,3 +46,8 @@ test('a run that came while we looked is as old as that; one that is gone is for
   observation.looked(1500, seen(away))
   expect(observation.ages('r', 1500)).toMatchObject({ registeredAgeMs: 0, ownerlessMs: 0 })
 })
+
+test('before the first look nothing is known of anybody, and it may be bad', () => {
+  const unknown = { registeredAgeMs: null, ownerlessMs: Infinity, unconnectedMs: Infinity }
+  expect(new Observation(500).ages('r', 1000)).toEqual(unknown)
+})

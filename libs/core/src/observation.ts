@@ -44,8 +44,9 @@ export class Observation {
     return this.#sinceMs === null ? 0 : nowMs - this.#sinceMs
   }
 
-  /** Null for what there was before we first looked. */
+  /** Null for what there was before we first looked; before that, all that is known is that it may be long. */
   ages(run: string, nowMs: number): { registeredAgeMs: number | null; ownerlessMs: number; unconnectedMs: number } {
+    if (this.#first) return { registeredAgeMs: null, ownerlessMs: Infinity, unconnectedMs: Infinity }
     const lacks = this.#runs.get(run)
     const age = (sinceMs: number | null | undefined): number => (sinceMs == null ? 0 : nowMs - sinceMs)
     const registeredAgeMs = age(lacks?.seenSinceMs)
