@@ -20,6 +20,14 @@ export type Script = {
   readonly idEvery?: number
   /** After so many events nothing is emitted for so long. */
   readonly pause?: { readonly after: number; readonly ms: number }
+  /** How many of the newest events the mode `window` gives. */
+  readonly window?: number
+  /** Ids begin at 1 again after so many events. */
+  readonly idRestart?: number
+  /** Says something else on every connection. */
+  readonly nondeterministic?: boolean
+  /** A comment every so often while nothing is emitted; default never. */
+  readonly keepaliveMs?: number
 }
 
 type Shown = {
@@ -44,11 +52,15 @@ export class AgentJob {
 
   constructor(base: string, script: Script) {
     const { mode = 'id', events, perSecond, ends = true, dataBytes = 0, idEvery = 1, pause } = script
+    const { window = 150, idRestart = 0, nondeterministic = false, keepaliveMs = 0 } = script
     const query = new URLSearchParams({
       mode,
-      // Longer than the relay's wait between two connections lasts at the rates used here: a window that has passed is
-      // taken for an honoured id, as the README says.
-      window: '150',
+      // By default longer than the relay's wait between two connections lasts at the rates used here: a window that has
+      // passed is taken for an honoured id, as the README says.
+      window: String(window),
+      idRestart: String(idRestart),
+      nondeterministic: String(nondeterministic),
+      commentMs: String(keepaliveMs),
       count: String(events),
       everyMs: String(perSecond === 0 ? 0 : 1000 / perSecond),
       terminal: ends ? 'done' : 'none',

@@ -46,7 +46,8 @@ export class JobTail {
     this.#deps = deps
     this.#silence = new SilenceClock(deps.upstream.silenceMs)
     this.#cursor = deps.cursor
-    this.#emission = deps.cursor.ordinal === 0 ? new Emission(KNOWN_EVENTS) : null
+    const { ordinal, head } = deps.cursor
+    this.#emission = ordinal === 0 ? this.#emissionUpTo(0, head) : null
     this.#failingSinceMs = deps.failingSinceMs
     this.#doubtfulSinceMs = deps.doubtfulSinceMs
   }
@@ -96,11 +97,11 @@ export class JobTail {
     const { spec, readKept } = this.#deps
     const { ordinal, head, upstreamOffset } = this.#cursor
     const trusted = spec.resume === 'none' || (spec.resume === 'last-event-id' && sent && upstreamOffset === 0)
-    if (trusted) this.#emission = new Emission(KNOWN_EVENTS, ordinal, head)
+    if (trusted) this.#emission = this.#emissionUpTo(ordinal, head)
     const patientUntilMs = performance.now() + STALE_MS
     while (this.#emission === null) {
       try {
-        const read = new Emission(KNOWN_EVENTS, 0, head)
+        const read = this.#emissionUpTo(0, head)
         await readKept((event) => read.learn(event), signal)
         const emission = read.upTo(ordinal)
         // A log that ends before the cursor was read from a replica that is behind.
@@ -114,6 +115,10 @@ export class JobTail {
       }
     }
     return this.#emission
+  }
+
+  #emissionUpTo(ordinal: number, head: JobCursor['head']): Emission {
+    return new Emission(KNOWN_EVENTS, ordinal, head, this.#deps.spec.resume === 'replay')
   }
 
   #connected(): void {

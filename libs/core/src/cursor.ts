@@ -1,4 +1,4 @@
-import { digest, ownId } from './emission.ts'
+import { headOf, ownId } from './emission.ts'
 import { END, GAP, terminal, type StoredEvent } from './event.ts'
 import { FRESH_CURSOR, type Checkpoint, type JobCursor } from './records.ts'
 
@@ -45,7 +45,7 @@ function after(before: JobCursor, event: CursorEvent, terminalTypes: readonly st
   }
   const end = terminal(event.type, event.data, terminalTypes)
   const ended = end === null ? before.ended : { reason: end, detail: null }
-  const head = ordinal === 1 ? digest({ id: ownId(event), name: event.name, data: event.data }) : before.head
+  const head = ordinal === 1 ? headOf({ id: ownId(event), name: event.name, data: event.data }) : before.head
   return { ordinal, upstreamId, upstreamOffset, gap: false, head, ended }
 }
 

@@ -42,6 +42,14 @@ class Hash {
 /** One number for id, name and data together: two different events share it once in 10^15 comparisons. */
 export const digest = ({ id, name, data }: Emitted): number => new Hash().add(id).add(name).add(data).value
 
+/** The same without the id: what an agent says again, whatever it calls it this time. */
+const contentDigest = ({ name, data }: Emitted): number => new Hash().add(name).add(data).value
+
+/** What is kept of a job's first event for longer than of its neighbours: its digests, with and without the id. */
+export type Head = { readonly whole: number; readonly content: number }
+
+export const headOf = (event: Emitted): Head => ({ whole: digest(event), content: contentDigest(event) })
+
 const idDigest = (id: string): number => new Hash().add(id).value
 
 /** The own id of a stored event: the id in force belongs to it only where no event came since. */
@@ -58,20 +66,25 @@ export class Emission {
   /** Digest of the own id, -1 without one. */
   #ids: number[] = []
   #last: number
-  /** Digest of the first event, known for longer than its neighbours. */
-  #head: number | null
+  #head: Head | null
+  readonly #anyId: boolean
 
-  /** `last` is the ordinal of the job's last stored event, 0 when none is; `head` the digest of the first, if known. */
-  constructor(limit: number, last = 0, head: number | null = null) {
+  /**
+   * `last` is the ordinal of the job's last stored event, 0 when none is; `head` says what the first was, if known.
+   * `anyId`: events are compared by name and data alone. Where an agent is known to start over each time, its ids say
+   * nothing more, and there are libraries that make up a new one whenever an event is sent.
+   */
+  constructor(limit: number, last = 0, head: Head | null = null, anyId = false) {
     this.#limit = limit
     this.#last = last
     this.#head = head
+    this.#anyId = anyId
   }
 
   /** From the events still in the log, oldest first. `last` holds even when none of them is kept. */
-  static of(kept: readonly Stored[], cursor: { ordinal: number; head: number | null }, limit: number): Emission {
+  static of(kept: readonly Stored[], cursor: { ordinal: number; head: Head | null }, limit: number, anyId = false): Emission {
     const { ordinal: last, head } = cursor
-    const emission = new Emission(limit, 0, head)
+    const emission = new Emission(limit, 0, head, anyId)
     for (const event of kept) emission.learn(event)
     return emission.upTo(last)
   }
@@ -87,7 +100,7 @@ export class Emission {
    * what is known is of no use.
    */
   upTo(last: number): Emission {
-    return this.#last === last ? this : new Emission(this.#limit, last, this.#head)
+    return this.#last === last ? this : new Emission(this.#limit, last, this.#head, this.#anyId)
   }
 
   get last(): number {
@@ -101,10 +114,16 @@ export class Emission {
 
   /** Null where that event is no longer known. */
   digestAt(ordinal: number): number | null {
-    return this.#digests[ordinal - this.first] ?? (ordinal === 1 ? this.#head : null)
+    const head = this.#anyId ? this.#head?.content : this.#head?.whole
+    return this.#digests[ordinal - this.first] ?? (ordinal === 1 ? (head ?? null) : null)
   }
 
-  get head(): number | null {
+  /** By this number it is told from others here. */
+  digestOf(event: Emitted): number {
+    return this.#anyId ? contentDigest(event) : digest(event)
+  }
+
+  get head(): Head | null {
     return this.#head
   }
 
@@ -116,9 +135,8 @@ export class Emission {
       this.#ids.length = this.#digests.length
       if (ordinal > this.#last + 1) this.#digests.length = this.#ids.length = 0
     }
-    const value = digest(event)
-    if (ordinal === 1) this.#head = value
-    this.#digests.push(value)
+    if (ordinal === 1) this.#head = headOf(event)
+    this.#digests.push(this.digestOf(event))
     this.#ids.push(event.id === null ? -1 : idDigest(event.id))
     this.#last = ordinal
     // Cut in large steps: each costs a copy.

@@ -1,3 +1,4 @@
+import type { Head } from './emission.ts'
 import type { EndReason } from './event.ts'
 import type { Verdict } from './judge.ts'
 
@@ -30,10 +31,10 @@ export type JobCursor = {
   /** The job's last event is a `stream.gap`: a second one in a row says nothing new. */
   readonly gap: boolean
   /**
-   * Digest of the event stored as the job's first, while it is known: by it a replay from the start is told from new
+   * What the event stored as the job's first was, while it is known: by it a replay from the start is told from new
    * events even when the log no longer has the first ones.
    */
-  readonly head: number | null
+  readonly head: Head | null
   /** How the job ended, once a terminal event or an answer of the agent said so. */
   readonly ended: { readonly reason: EndReason; readonly detail: string | null } | null
 }

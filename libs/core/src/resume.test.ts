@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { advance, EMPTY_CHECKPOINT } from './cursor.ts'
-import { digest, Emission, type Emitted } from './emission.ts'
+import { Emission, headOf, type Emitted, type Head } from './emission.ts'
 import { GAP } from './event.ts'
 import { FRESH_CURSOR, type JobCursor } from './records.ts'
 import { follows, Resume, type Step } from './resume.ts'
@@ -25,8 +25,8 @@ const said = (steps: readonly Step[]): string[] =>
 type Stand = { cursor: JobCursor; emission: Emission }
 
 /** A job after `stored` was taken on its first connection; a word in brackets, `[5]`, moves the id alone. */
-function after(stored: string, limit = 1000): Stand {
-  const emission = new Emission(limit)
+function after(stored: string, limit = 1000, anyId = false): Stand {
+  const emission = new Emission(limit, 0, null, anyId)
   const resume = new Resume({ mode: 'auto', cursor: FRESH_CURSOR, sent: false, emission })
   for (const word of words(stored)) feed(resume, word)
   return { cursor: resume.cursor, emission }
@@ -244,12 +244,26 @@ describe('the id in force', () => {
   })
 })
 
+describe('an agent that gives other ids each time it says the same', () => {
+  const again = 'x1:a x2:b x3:c x4:d'
+
+  test.each<[string, string, string]>([
+    ['starts over', `${again} x5:e`, 'x5:e'],
+    ['starts over and is cut', 'x1:a x2:b', ''],
+    ['replays a window', 'y3:c y4:d y5:e', 'y5:e'],
+    ['says something else', 'x1:a x2:b x3:z', `${DIVERGED} x3:z`],
+    ['replays a window that has passed', 'x6:f', `${WINDOW} x6:f`],
+  ])('%s: mode replay compares what it says', (_, sends, result) => {
+    expect(connect(after('1:a 2:b 3:c 4:d', 1000, true), 'replay', sends).said).toEqual(words(result))
+  })
+})
+
 describe('when the log no longer has the first events', () => {
   const stored = '1:a 2:b 3:c 4:d 5:e 6:f 7:g 8:h 9:i 10:j'
   const unnamed = 'a b c d e f g h i j'
 
   /** As a new owner finds it: the cursor, and the last two events. */
-  function trimmed(text: string, head: 'known' | 'unknown' = 'known'): Stand {
+  function trimmed(text: string, head: 'known' | 'unknown' = 'known', anyId = false): Stand {
     const { cursor } = after(text)
     const kept = words(text).map((word, at) => {
       const { id, data } = event(word)
@@ -263,7 +277,7 @@ describe('when the log no longer has the first events', () => {
       }
     })
     const head_ = head === 'known' ? cursor.head : null
-    return { cursor, emission: Emission.of(kept.slice(-2), { ...cursor, head: head_ }, 1000) }
+    return { cursor, emission: Emission.of(kept.slice(-2), { ...cursor, head: head_ }, 1000, anyId) }
   }
 
   test.each<[string, Mode, 'known' | 'unknown', string, string, string]>([
@@ -284,6 +298,14 @@ describe('when the log no longer has the first events', () => {
     expect(connect(trimmed(text, head), mode, sends).said).toEqual(words(result))
   })
 
+  test.each<[string, string, string]>([
+    ['a full replay', 'x1:a x2:b x3:c x4:d x5:e x6:f x7:g x8:h x9:i x10:j x11:k', 'x11:k'],
+    ['a window', 'x9:i x10:j x11:k', 'x11:k'],
+    ['a window that has passed', 'x12:l', `${WINDOW} x12:l`],
+  ])('%s under other ids, mode replay', (_, sends, result) => {
+    expect(connect(trimmed(stored, 'known', true), 'replay', sends).said).toEqual(words(result))
+  })
+
   test('the un-ided events after an id that is gone are counted', () => {
     const text = '1:a b c d e f'
     expect(connect(trimmed(text), 'auto', 'b c d e f g').said).toEqual(['g'])
@@ -300,7 +322,7 @@ describe('when the log no longer has the first events', () => {
     const kept = words(again).map((data, at) => {
       return { type: 'message', name: null, data, upstreamId: null, upstreamOffset: null, ordinal: at + 1 }
     })
-    const stand = { cursor, emission: Emission.of(kept.slice(-3), { ...cursor, head: digest(event('a')) }, 1000) }
+    const stand = { cursor, emission: Emission.of(kept.slice(-3), { ...cursor, head: headOf(event('a')) }, 1000) }
     expect(connect(stand, 'auto', 'a b c k').said).toEqual(['k'])
   })
 
@@ -311,7 +333,7 @@ describe('when the log no longer has the first events', () => {
 
   test('with nothing left of it at all', () => {
     const { cursor } = after(unnamed)
-    const stand = (head: number | null) => ({ cursor, emission: Emission.of([], { ...cursor, head }, 1000) })
+    const stand = (head: Head | null) => ({ cursor, emission: Emission.of([], { ...cursor, head }, 1000) })
     expect(connect(stand(cursor.head), 'auto', `${unnamed} k`).said).toEqual(['k'])
     expect(connect(stand(cursor.head), 'auto', 'k l').said).toEqual([NO_REPLAY, 'k', 'l'])
     expect(connect(stand(null), 'auto', `${unnamed} k`).said).toEqual(['k'])

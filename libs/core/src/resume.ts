@@ -1,5 +1,5 @@
 import type { GapReason } from './event.ts'
-import { digest, type Emission, type Emitted } from './emission.ts'
+import type { Emission, Emitted } from './emission.ts'
 import type { JobCursor } from './records.ts'
 import type { JobSpec } from './run.ts'
 
@@ -147,7 +147,7 @@ export class Resume<E extends Emitted = Emitted> {
 
   event(event: E): readonly Step<E>[] {
     if (this.#decided) return [this.#take(event)]
-    const value = digest(event)
+    const value = this.#emission.digestOf(event)
     const before = this.#possible
     this.#possible =
       this.#count === 0 ? this.#beginnings(event, value) : before.filter((start) => this.#fits(start, event, value))

@@ -1,0 +1,80 @@
+import { expect } from 'vitest'
+import { expectPromises } from '../kit/judge.ts'
+import { startWatchdog } from '../kit/process.ts'
+import { LogRecorder } from '../kit/read-log.ts'
+import { testWithSystem } from '../kit/system.ts'
+
+/** Hours of silence in seconds: everything that could time out, divided by one number. */
+const SCALE = 120
+const scaled = (ms: number): number => Math.round(ms / SCALE)
+
+const MINUTE_MS = 60_000
+const SILENCE_MS = scaled(30 * MINUTE_MS)
+const PROGRESS_TTL_MS = scaled(60 * MINUTE_MS)
+
+const test = testWithSystem({
+  relays: 2,
+  edges: 1,
+  environment: {
+    BATON_UPSTREAM_SILENCE_MS: String(SILENCE_MS),
+    BATON_UPSTREAM_GIVE_UP_MS: String(scaled(30 * MINUTE_MS)),
+    BATON_LIVENESS_TTL_MS: String(scaled(5 * MINUTE_MS)),
+    BATON_PROGRESS_TTL_MS: String(PROGRESS_TTL_MS),
+    // At their least: the TTL of a key counts in seconds. Beats are a fifth of a second as they are.
+    BATON_CLAIM_TTL_MS: '1000',
+    BATON_CLAIM_RENEW_MS: '333',
+    BATON_HEARTBEAT_WRITE_MS: '100',
+  },
+})
+
+const eventsBefore = 20
+
+/** A silence in the middle of an agent's emission, and what it costs: how often the relay connects in all. */
+const silences = [
+  ['with keepalives, beyond every limit', { ms: PROGRESS_TTL_MS + 3000, keepaliveMs: 1000, connections: 1 }],
+  ['without a byte, for as long as that may be', { ms: SILENCE_MS - 3000, keepaliveMs: 0, connections: 1 }],
+  ['without a byte, for longer: it is asked again', { ms: SILENCE_MS + 5000, keepaliveMs: 0, connections: 2 }],
+] as const
+
+test('I1 I5: an agent may be silent for longer than everything that could time out: nothing is cut, no gap, no takeover', async ({
+  system,
+  run,
+}) => {
+  await using recorder = await LogRecorder.start(system.nats.url)
+  await using _watchdog = await startWatchdog('watchdog', {
+    natsUrl: system.nats.url,
+    environment: {
+      BATON_QUIET_MS: String(scaled(MINUTE_MS)),
+      BATON_STALL_MS: String(scaled(60 * MINUTE_MS)),
+      BATON_DISCONNECT_MS: String(scaled(5 * MINUTE_MS)),
+      BATON_ORPHAN_MS: String(scaled(60 * MINUTE_MS)),
+      BATON_ON_ORPHAN: 'fail',
+      BATON_LIVENESS_TTL_MS: String(scaled(5 * MINUTE_MS)),
+      BATON_PROGRESS_TTL_MS: String(PROGRESS_TTL_MS),
+      BATON_CLAIM_TTL_MS: '1000',
+      BATON_CLAIM_RENEW_MS: '333',
+    },
+  })
+  const runs = await Promise.all(
+    silences.map(async ([, { ms, keepaliveMs }], at) => {
+      const name = `${run}-${at}`
+      const script = { events: 2 * eventsBefore, perSecond: 100, pause: { after: eventsBefore, ms }, keepaliveMs }
+      const job = system.agents.job(name, script)
+      await system.register(name, { url: job.url })
+      return { name, job, client: system.follow(name) }
+    }),
+  )
+  await Promise.all(runs.map(({ client }) => client.done))
+  const logs = await recorder.finish()
+  for (const [at, { name, job, client }] of runs.entries()) {
+    const [what, { connections }] = silences[at] ?? silences[0]
+    const log = logs.get(name) ?? []
+    const emission = await job.emission()
+    await expectPromises(system, name, { jobs: [emission], clients: [client], log })
+    expect(emission.connections.length, what).toBe(connections)
+    const epochs = new Set(log.flatMap((entry) => (entry.kind === 'event' ? [entry.event.epoch] : [])))
+    expect(epochs.size, `${what}: one owner, one epoch`).toBe(1)
+    expect(client.openings.length, `${what}: its client stayed`).toBe(2)
+    expect((await system.show(name)).end).toEqual({ reason: 'completed', detail: null })
+  }
+})
