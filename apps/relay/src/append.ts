@@ -1,5 +1,6 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import { GAP, type Gap, type JobEvent, type RunEvent } from '@baton/core/event'
+import { settleAppend } from '@baton/core/settle'
 import type { Log } from '@baton/service/log'
 import { sleep } from '@baton/service/sleep'
 import { BATCH_BYTES, BATCH_MESSAGES } from '@baton/store/batch'
@@ -175,18 +176,14 @@ export class Appender {
     const { log } = this.#deps
     const before = this.#nextIndex
     const { fence, tail } = await this.#deps.takeOver()
-    const lastIndex = Math.max(tail.last?.index ?? 0, tail.last === null ? (tail.checkpoint?.index ?? before - 1) : 0)
-    if (lastIndex < before - 1 && tail.last !== null) {
-      // Events that were acknowledged are gone: the server lost data. What the log has is the truth; start from it.
-      throw new BatonError('vanished', `run ${fence.run}: acknowledged events after index ${lastIndex} are gone`, {
+    const settled = settleAppend({ firstIndex: before, count, epoch: this.#fence.epoch }, tail)
+    if (settled.kind !== 'stored') {
+      const { index, epoch } = tail.last ?? { index: 0, epoch: 0 }
+      throw new BatonError(settled.kind, `run ${fence.run}: its log ends at index ${index} of epoch ${epoch}`, {
         cause,
       })
     }
-    if (tail.last !== null && lastIndex >= before && tail.last.epoch !== this.#fence.epoch) {
-      // Somebody had the run and gave it back while we knew nothing: these are not our events, and ours may be stored.
-      throw new BatonError('lost', `run ${fence.run}: epoch ${tail.last.epoch} wrote in between`, { cause })
-    }
-    const stored = Math.max(0, Math.min(count, lastIndex - (before - 1)))
+    const stored = settled.count
     log.info({ code: cause.code, epoch: fence.epoch, stored, asked: count }, 'append.settled')
     this.#fence = fence
     if (stored === 0) return

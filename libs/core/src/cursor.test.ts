@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { advance, EMPTY_CHECKPOINT, parseCheckpoint, type CursorEvent } from './cursor.ts'
+import { advance, cursorsByTail, EMPTY_CHECKPOINT, parseCheckpoint, type CursorEvent } from './cursor.ts'
 import { DEFAULT_TERMINAL_TYPES } from './event.ts'
 
 const event = (over: Partial<CursorEvent>): CursorEvent => ({
@@ -16,6 +16,27 @@ const event = (over: Partial<CursorEvent>): CursorEvent => ({
 })
 const fold = (events: CursorEvent[], from = EMPTY_CHECKPOINT) =>
   events.reduce((cursors, one) => advance(cursors, one, DEFAULT_TERMINAL_TYPES), from)
+
+describe('the cursors of a run by its tail', () => {
+  const terminalTypes = DEFAULT_TERMINAL_TYPES
+  const first = fold([event({})])
+  const last = event({ index: 9, sequence: 30, ordinal: 9, upstreamId: 'nine', upstreamOffset: 0 })
+
+  test('are the checkpoint where nothing came after it', () => {
+    expect(cursorsByTail(first, null, { jobs: ['main'], terminalTypes })).toBe(first)
+    expect(cursorsByTail(first, event({}), { jobs: ['main', 'b'], terminalTypes })).toBe(first)
+  })
+
+  test('are told by the last event where the run has one job', () => {
+    const cursors = cursorsByTail(first, last, { jobs: ['main'], terminalTypes })
+    expect(cursors).toMatchObject({ index: 9, sequence: 30, jobs: { main: { ordinal: 9, upstreamId: 'nine' } } })
+  })
+
+  test('have to be read where the run has more jobs, or the last event is of none of them', () => {
+    expect(cursorsByTail(first, last, { jobs: ['main', 'b'], terminalTypes })).toBeNull()
+    expect(cursorsByTail(first, event({ index: 9, job: null }), { jobs: ['main'], terminalTypes })).toBeNull()
+  })
+})
 
 describe('the cursors of a run', () => {
   test('say of each job its last event and the id in force', () => {

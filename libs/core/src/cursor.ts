@@ -35,6 +35,20 @@ export function advance(cursors: Checkpoint, event: CursorEvent, terminalTypes: 
   return { index, sequence, jobs: { ...cursors.jobs, [job]: after(before, event, terminalTypes) } }
 }
 
+/**
+ * The cursors of a run by its checkpoint and its last event alone, where these two say it all; null where the events
+ * between them have to be read. With one job they do: a relay that takes over 500 runs at once has no time to read.
+ */
+export function cursorsByTail(
+  checkpoint: Checkpoint,
+  last: CursorEvent | null,
+  run: { readonly jobs: readonly string[]; readonly terminalTypes: readonly string[] },
+): Checkpoint | null {
+  if (last === null || last.index <= checkpoint.index) return checkpoint
+  if (run.jobs.length !== 1 || last.job !== run.jobs[0]) return null
+  return advance({ ...checkpoint, index: last.index - 1 }, last, run.terminalTypes)
+}
+
 function after(before: JobCursor, event: CursorEvent, terminalTypes: readonly string[]): JobCursor {
   const { upstreamId, upstreamOffset } = event
   const ordinal = event.ordinal ?? before.ordinal

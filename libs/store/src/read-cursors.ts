@@ -1,12 +1,12 @@
-import { advance, EMPTY_CHECKPOINT } from '@baton/core/cursor'
+import { advance, cursorsByTail, EMPTY_CHECKPOINT } from '@baton/core/cursor'
 import type { Checkpoint } from '@baton/core/records'
 import type { Nats } from './connect.ts'
 import { rest } from './rest.ts'
 import { readEvents, type Tail } from './run-log.ts'
 
 /**
- * Where each job of a run stands, from the log alone: the checkpoint and the events after it, at most a thousand. With
- * one job the last event says it all, and nothing more is read: a relay that takes over 500 runs at once has no time.
+ * Where each job of a run stands, from the log alone: the checkpoint and the events after it, at most a thousand; read
+ * only where the last event does not say it all.
  */
 export async function readCursors(
   nats: Nats,
@@ -16,10 +16,8 @@ export async function readCursors(
 ): Promise<Checkpoint> {
   const checkpoint = tail.checkpoint ?? EMPTY_CHECKPOINT
   const { last } = tail
-  if (last === null || last.index <= checkpoint.index) return checkpoint
-  if (run.jobs.length === 1 && last.job === run.jobs[0]) {
-    return advance({ ...checkpoint, index: last.index - 1 }, last, run.terminalTypes)
-  }
+  const known = cursorsByTail(checkpoint, last, run)
+  if (known !== null || last === null) return known ?? checkpoint
   for (;;) {
     let cursors = checkpoint
     for await (const event of readEvents(nats, run.id, checkpoint.sequence + 1, signal)) {

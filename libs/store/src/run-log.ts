@@ -3,6 +3,7 @@ import { parseCheckpoint } from '@baton/core/cursor'
 import { BatonError, isCode } from '@baton/core/errors'
 import type { RunEvent, StoredEvent } from '@baton/core/event'
 import type { Checkpoint, OwnerRecord } from '@baton/core/records'
+import { judgeRead, judgeRefusal } from '@baton/core/settle'
 import { publishBatch } from './batch.ts'
 import { decodeEvent, eventHeaders, type EventMessage } from './codec.ts'
 import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
@@ -109,8 +110,9 @@ type TailMessage = EventMessage & { readonly subject: string; readonly seq: numb
 function tailAt({ run, epoch }: Fence, found: readonly TailMessage[]): FoundTail | 'behind' {
   const of = (subject: string) => found.find((message) => message.subject === subject)
   const owner = of(ownerSubject(run))
-  if (owner === undefined || owner.seq < epoch) return 'behind'
-  if (owner.seq > epoch) throw new BatonError('lost', `run ${run}: epoch ${owner.seq} has replaced epoch ${epoch}`)
+  const read = judgeRead(owner?.seq ?? 0, epoch)
+  if (read === 'behind') return read
+  if (read === 'lost') throw new BatonError('lost', `run ${run}: epoch ${owner?.seq} has replaced epoch ${epoch}`)
   const newest = of(runSubject(run))
   const last = newest === undefined ? null : decodeEvent(run, newest.seq, newest)
   const cursor = of(cursorSubject(run))
@@ -167,9 +169,10 @@ function fenced(fence: Fence, map: MsgHdrs): MsgHdrs {
 function refusal(fence: Fence, error: unknown): unknown {
   if (!isCode(error, 'conflict') || error.actual === null) return error
   const { run, epoch } = fence
-  return error.actual > epoch
-    ? new BatonError('lost', `run ${run}: epoch ${error.actual} has replaced epoch ${epoch}`, { cause: error })
-    : new BatonError('vanished', `run ${run}: the owner record of epoch ${epoch} is gone`, { cause: error })
+  const what = judgeRefusal(error.actual, epoch)
+  const why =
+    what === 'lost' ? `epoch ${error.actual} has replaced epoch ${epoch}` : `the owner record of epoch ${epoch} is gone`
+  return new BatonError(what, `run ${run}: ${why}`, { cause: error })
 }
 
 /**

@@ -1,5 +1,6 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import type { OwnerRecord } from '@baton/core/records'
+import { afterNoEpoch } from '@baton/core/settle'
 import type { HeldClaim } from './claims.ts'
 import type { Nats } from './connect.ts'
 import { rest } from './rest.ts'
@@ -34,13 +35,13 @@ export async function takeEpoch(
       return { fence, tail: await tailOf(nats, fence, signal) }
     } catch (error) {
       if (!(error instanceof BatonError)) throw error
-      if (isCode(error, 'lost', 'conflict', 'vanished')) {
+      const next = afterNoEpoch(error.code)
+      if (next === null) throw error
+      if (next === 'prove') {
         // Another owner record than the one expected, or none: ours or somebody else's. The claim tells, and only
         // after it has may the newest record be built upon.
         await renewed(claim, signal)
         sequence = null
-      } else if (!isCode(error, 'in_flight', 'unknown_outcome', 'unavailable', 'full')) {
-        throw error
       }
       await rest(RETRY_MS, signal)
     }
