@@ -21,7 +21,6 @@ import { StatusWriter } from './run-status.ts'
 import { tailJob, type JobOutcome, type KeptEvent } from './tail-job.ts'
 import type { Upstream } from './upstream.ts'
 
-const PULSE_MS = 1000
 /** Failures in a row of every job of a run, after which another relay may try whether it reaches the agents. */
 const HOPELESS_AFTER = 5
 
@@ -312,7 +311,7 @@ class RunOwner {
     while (!done.signal.aborted) {
       this.#owned.claim.pulse()
       this.#checkpoints.writeByAge()
-      await pause(PULSE_MS, done.signal)
+      await pause(this.#owned.claim.pulseMs, done.signal)
     }
     return await watched
   }

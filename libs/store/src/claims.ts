@@ -15,8 +15,9 @@ import { rest } from './rest.ts'
 export type HeldClaim = {
   readonly run: string
   readonly lost: AbortSignal
-  /** The run's task is alive: without a sign since the last renewal the claim is let go. */
+  /** The run's task is alive: without a sign since the last renewal the claim is let go. Call it every `pulseMs`. */
   pulse(): void
+  readonly pulseMs: number
   /** Renews by revision, now. Throws `lost` when somebody else has the claim. */
   renew(): Promise<void>
   /** Writes the epoch into the claim, at once. */
@@ -24,6 +25,9 @@ export type HeldClaim = {
   /** Gives the claim up and says so, so that the next owner starts at once. */
   release(): Promise<void>
 }
+
+/** Often enough to be seen between any two renewals, also where these come sooner than by default. */
+const PULSE_MS = 1000
 
 export type ClaimsDeps = {
   readonly nats: Nats
@@ -76,6 +80,7 @@ export class Claims {
         run,
         lost: over.signal,
         pulse: () => void held.pulses++,
+        pulseMs: Math.min(PULSE_MS, this.#deps.renewMs / 3),
         renew: () => this.#inTurn(held, () => this.#renew(held)),
         setEpoch: (epoch) => {
           held.value = { ...held.value, epoch }
