@@ -28,7 +28,9 @@ export async function pythonWith(requirements: string): Promise<string | null> {
     return python
   } catch (error) {
     const { stderr } = error as { stderr?: string }
-    process.stderr.write(`no Python with ${requirements}: ${(stderr ?? '').trim().split('\n').at(-1) || String(error)}\n`)
+    process.stderr.write(
+      `no Python with ${requirements}: ${(stderr ?? '').trim().split('\n').at(-1) || String(error)}\n`,
+    )
     return null
   }
 }

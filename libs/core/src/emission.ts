@@ -82,7 +82,12 @@ export class Emission {
   }
 
   /** From the events still in the log, oldest first. `last` holds even when none of them is kept. */
-  static of(kept: readonly Stored[], cursor: { ordinal: number; head: Head | null }, limit: number, anyId = false): Emission {
+  static of(
+    kept: readonly Stored[],
+    cursor: { ordinal: number; head: Head | null },
+    limit: number,
+    anyId = false,
+  ): Emission {
     const { ordinal: last, head } = cursor
     const emission = new Emission(limit, 0, head, anyId)
     for (const event of kept) emission.learn(event)

@@ -101,7 +101,7 @@ export const watchdogVariables = {
 }
 
 /** Names the set-up and the tests know; no app reads them, none complains about them. */
-const tooling = ['BATON_NATS_SERVER', 'BATON_CHROMIUM', 'BATON_HEALTH_PORT']
+const tooling = ['BATON_NATS_SERVER', 'BATON_CHROMIUM', 'BATON_PYTHON', 'BATON_HEALTH_PORT']
 
 /** Every name of every table: an app accepts its neighbours' variables in a shared environment. */
 export const allVariables: ReadonlySet<string> = new Set([
