@@ -1,8 +1,7 @@
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Child } from '../kit/child.ts'
+import { baton as batonAt } from '../kit/baton.ts'
+import type { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
-import { root } from '../kit/find-binary.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 
@@ -19,12 +18,7 @@ afterAll(async () => {
   await log[Symbol.asyncDispose]()
 })
 
-const baton = (...args: string[]): Child =>
-  new Child(`baton ${args.join(' ')}`, process.execPath, [join(root, 'apps/cli/src/main.ts'), '--json', ...args], {
-    PATH: process.env['PATH'] ?? '',
-    HOME: process.env['HOME'] ?? '',
-    BATON_NATS_URL: log.server.url,
-  })
+const baton = (...args: string[]): Child => batonAt(log.server.url, ['--json', ...args])
 
 test('what is published is printed by who follows, and a key stores once', async () => {
   await using following = baton('tail', 'topic', 'orders.*', 'labels.42', '--edge', edge.url)

@@ -1,10 +1,8 @@
-import { join } from 'node:path'
 import { writeKey } from '@baton/store/bucket'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { Child } from '../kit/child.ts'
-import { root } from '../kit/find-binary.ts'
+import { batonAnswer } from '../kit/baton.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 
 /** The CLI against a real server, as a script would use it: arguments in, JSON and an exit code out. */
@@ -20,16 +18,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]()
 })
 
-async function baton(args: string[], environment: Record<string, string> = {}) {
-  const main = join(root, 'apps/cli/src/main.ts')
-  const own = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', BATON_NATS_URL: server.url }
-  await using child = new Child(`baton ${args.join(' ')}`, process.execPath, [main, ...args], {
-    ...own,
-    ...environment,
-  })
-  const { code } = await child.exited
-  return { code, output: child.output }
-}
+const baton = (args: string[], environment: Record<string, string> = {}) => batonAnswer(server.url, args, environment)
 
 /** One result, as JSON. */
 async function answer<T>(args: string[], environment: Record<string, string> = {}): Promise<T> {

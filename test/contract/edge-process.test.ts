@@ -1,4 +1,4 @@
-import { createConnection } from 'node:net'
+import { createConnection, createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Child } from '../kit/child.ts'
@@ -36,6 +36,28 @@ describe('it refuses to start', () => {
     expect((await child.exited).code).toBe(2)
     expect(child.output).toContain(complaint)
   })
+})
+
+test('a busy port is one sentence on stderr, of any process that listens', async () => {
+  const busy = createServer()
+  await new Promise<void>((resolve) => void busy.listen(0, '127.0.0.1', resolve))
+  await using _ = { [Symbol.asyncDispose]: () => new Promise<void>((resolve) => void busy.close(() => resolve())) }
+  const port = String((busy.address() as AddressInfo).port)
+  for (const [app, variable] of [
+    ['edge', 'BATON_PORT'],
+    ['agent', 'BATON_PORT'],
+    ['relay', 'BATON_HEALTH_PORT'],
+    ['watchdog', 'BATON_HEALTH_PORT'],
+  ] as const) {
+    await using child = new Child(app, process.execPath, [join(root, 'apps', app, 'src/main.ts')], {
+      PATH: process.env['PATH'] ?? '',
+      BATON_NATS_URL: log.server.url,
+      [variable]: port,
+    })
+    expect((await child.exited).code).toBe(1)
+    const sentence = `cannot listen on 127.0.0.1:${port}: the port is in use by another process; change ${variable}`
+    expect(child.output).toMatch(new RegExp(`^${sentence}.*\n$`))
+  }
 })
 
 test('without NATS it answers, is not ready, and waits; then it makes what is missing', async () => {

@@ -1,16 +1,14 @@
-import { join } from 'node:path'
 import { expect } from 'vitest'
-import { Child } from '../kit/child.ts'
+import { baton } from '../kit/baton.ts'
+import type { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
-import { root } from '../kit/find-binary.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 
 const test = testWithSystem({ relays: 1, edges: 2 })
 
 function tail(system: System, run: string, ...args: string[]): Child {
   const edges = system.edges.flatMap((edge) => ['--edge', edge.url])
-  const line = [join(root, 'apps/cli/src/main.ts'), '--json', 'tail', 'run', run, ...edges, ...args]
-  return new Child('baton tail', process.execPath, line, { PATH: process.env['PATH'] ?? '' })
+  return baton(system.nats.url, ['--json', 'tail', 'run', run, ...edges, ...args])
 }
 
 const indexes = (child: Child) => child.logLines.flatMap(({ index }) => (typeof index === 'number' ? [index] : []))

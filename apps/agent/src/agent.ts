@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listen } from '@baton/service/listen'
 import { firstFor, lastEvent } from './emission.ts'
 import { Job } from './job.ts'
 import { parseJobOptions } from './job-options.ts'
@@ -23,13 +23,9 @@ export async function startAgent(options: { port: number; host?: string; log: st
   const server = createServer((request, response) => routes.answer(request, response))
   // Streams are open for as long as they like.
   server.requestTimeout = 0
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, 4096, resolve)
-  })
-  const address = server.address() as AddressInfo
+  const listening = await listen(server, host, port, 'BATON_PORT or --port')
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${listening}`,
     jobs: routes.jobs,
     close: () => close(server, routes.log),
   }

@@ -17,17 +17,14 @@
  *   GET  /livez, /readyz
  */
 import { parseArgs } from 'node:util'
-import { readConfig, whole } from '@baton/service/config'
-import { orExit } from '@baton/service/run-service'
-import { allVariables, edgeVariables, secretPattern } from '@baton/service/variables'
+import { readConfig } from '@baton/service/config'
+import { orExit, sayWhyNotStarted } from '@baton/service/run-service'
+import { appVariables } from '@baton/service/app-variables'
+import { allVariables, secretPattern } from '@baton/service/variables'
 import { startAgent } from './agent.ts'
 
 const config = orExit(() =>
-  readConfig(
-    process.env,
-    { BATON_HOST: edgeVariables.BATON_HOST, BATON_PORT: whole(9000, 0, 65_535) },
-    { others: allVariables, patterns: [secretPattern] },
-  ),
+  readConfig(process.env, appVariables.agent, { others: allVariables, patterns: [secretPattern] }),
 )
 const { values } = parseArgs({
   options: { port: { type: 'string' }, host: { type: 'string' }, log: { type: 'string' } },
@@ -36,6 +33,9 @@ const agent = await startAgent({
   port: values.port === undefined ? config.BATON_PORT : Number(values.port),
   host: values.host ?? config.BATON_HOST,
   log: values.log ?? null,
+}).catch((error: unknown) => {
+  sayWhyNotStarted(error)
+  throw error
 })
 process.stdout.write(`${JSON.stringify({ url: agent.url })}\n`)
 

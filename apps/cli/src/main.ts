@@ -1,13 +1,19 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommanderError } from 'commander'
 import { ConfigError, readConfig } from '@baton/service/config'
-import { allVariables, commonVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { CHECK_CONFIG } from '@baton/service/run-service'
+import { allVariables, cliVariables, commonVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { execute } from '../setup/execute.js'
 import { house, programs, root } from '../setup/places.js'
 import { find, natsCli, natsServer } from '../setup/programs.js'
 import { SetupError } from '../setup/say.js'
 import { setUp } from '../setup/set-up.js'
 import { explain } from './exit.ts'
-import { createProgram, type Surroundings } from './program.ts'
+import { COMPLETE, completableRuns } from './completable-runs.ts'
+import { createProgram } from './program.ts'
+import { createScreen } from './screen.ts'
+import type { Surroundings } from './surroundings.ts'
 import { OWN_NATS_CLI, upText } from './up/say-up.ts'
 import { up } from './up/up.ts'
 import type { UpOptions } from './up/plan.ts'
@@ -29,20 +35,30 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   })
 }
 // A reader that closes its end (`baton runs ls | head`) has seen enough.
-process.stdout.on('error', () => process.exit(0))
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+}
 
-const config = () => readConfig(process.env, commonVariables, { others: allVariables, patterns: [secretPattern] })
+const variables = { ...commonVariables, ...cliVariables }
+const config = () => readConfig(process.env, variables, { others: allVariables, patterns: [secretPattern] })
+const store = () => ({ servers: config().BATON_NATS_URL, creds: config().BATON_NATS_CREDS })
 
 const around: Surroundings = {
-  store: () => ({ servers: config().BATON_NATS_URL, creds: config().BATON_NATS_CREDS }),
+  version: versionOf(join(import.meta.dirname, '..', 'package.json')),
+  environment: process.env,
+  store,
   topology: () => topologyOf(config()),
+  token: () => config().BATON_TOKEN ?? null,
   complaints,
   programs: async () => [
     { name: 'nats-server', version: (await find(natsServer, programs))?.version ?? null, needed: false },
     { name: 'nats CLI', version: (await find(natsCli, programs))?.version ?? null, needed: false },
   ],
   up: runUp,
+  checkConfig,
   dataFolder: join(house, 'data'),
+  runIds: process.argv[2] === COMPLETE ? await completableRuns(store, stop.signal) : [],
+  screen: createScreen(process.stdout),
   write: (line) => void process.stdout.write(`${line}\n`),
   warn: (line) => void process.stderr.write(`${line}\n`),
   signal: stop.signal,
@@ -56,6 +72,20 @@ function complaints(): readonly string[] {
     if (!(error instanceof ConfigError)) throw error
     return error.complaints
   }
+}
+
+/** The app itself is asked: what it complains about is in its own code, and no app imports another. */
+async function checkConfig(app: string): Promise<readonly string[]> {
+  const main = join(root, 'apps', app, 'src', 'main.ts')
+  const { ok, output } = await execute(process.execPath, [main, CHECK_CONFIG], { env: process.env, timeoutMs: 20_000 })
+  if (ok) return []
+  const lines = output.split('\n').filter((line) => line.trim() !== '')
+  const complaints = lines.filter((line) => line.startsWith('  ')).map((line) => line.trim())
+  return complaints.length > 0 ? complaints : lines
+}
+
+function versionOf(manifest: string): string {
+  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
 }
 
 async function runUp(options: UpOptions, json: boolean): Promise<void> {

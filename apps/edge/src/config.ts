@@ -1,7 +1,8 @@
 import { readConfig, type Environment } from '@baton/service/config'
 import type { Thresholds } from '@baton/core/judge'
-import { readThresholds, thresholdComplaints, thresholdVariables } from '@baton/service/thresholds'
-import { allVariables, commonVariables, edgeVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { appVariables } from '@baton/service/app-variables'
+import { readThresholds, thresholdComplaints } from '@baton/service/thresholds'
+import { allVariables, secretPattern, topologyOf } from '@baton/service/variables'
 import { trustedProxies } from './client-address.ts'
 
 /** What an edge is told by its operator and its tests; sizes in bytes, times in milliseconds, 0 = no limit where said. */
@@ -119,11 +120,11 @@ function proxyComplaints(entries: readonly string[]): string[] {
 
 /** The edge's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
 export function readEdgeConfig(environment: Environment) {
-  const values = readConfig(
-    environment,
-    { ...commonVariables, ...edgeVariables, ...thresholdVariables },
-    { others: allVariables, patterns: [secretPattern], relations: complaints },
-  )
+  const values = readConfig(environment, appVariables.edge, {
+    others: allVariables,
+    patterns: [secretPattern],
+    relations: complaints,
+  })
   const edge: EdgeConfig = {
     ...EDGE_DEFAULTS,
     heartbeatMs: values.BATON_HEARTBEAT_MS,

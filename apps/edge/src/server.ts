@@ -1,6 +1,7 @@
 import { createServer, STATUS_CODES, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
+import { listen as listenAt } from '@baton/service/listen'
 import { createApp } from './app.ts'
 import type { Edge } from './edge.ts'
 import { Problem, problemResponse } from './problem.ts'
@@ -40,12 +41,7 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
   })
   const { maxConnections } = edge.config
   if (maxConnections > 0) server.maxConnections = maxConnections + SPARE_CONNECTIONS
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
-  const address = server.address()
-  return { server, port: typeof address === 'object' && address !== null ? address.port : port }
+  return { server, port: await listenAt(server, host, port, 'BATON_PORT') }
 }
 
 /** The whole answer to bytes that make no request, which no handler ever sees. */

@@ -1,26 +1,23 @@
 import { hostname } from 'node:os'
 import { readConfig, type Environment } from '@baton/service/config'
-import { allVariables, commonVariables, relayVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { appVariables } from '@baton/service/app-variables'
+import { allVariables, secretPattern, topologyOf } from '@baton/service/variables'
 import { isAllowEntry } from './guard-address.ts'
 
 /** The relay's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
 export function relayConfig(environment: Environment) {
-  const values = readConfig(
-    environment,
-    { ...commonVariables, ...relayVariables },
-    {
-      others: allVariables,
-      patterns: [secretPattern],
-      relations: (v) => [
-        ...(v.BATON_CLAIM_TTL_MS < 3 * v.BATON_CLAIM_RENEW_MS
-          ? [`BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS (${3 * v.BATON_CLAIM_RENEW_MS})`]
-          : []),
-        ...v.BATON_UPSTREAM_ALLOW.filter((entry) => !isAllowEntry(entry)).map(
-          (entry) => `BATON_UPSTREAM_ALLOW: ${entry} is neither a network (10.0.0.0/8), an address nor a host name`,
-        ),
-      ],
-    },
-  )
+  const values = readConfig(environment, appVariables.relay, {
+    others: allVariables,
+    patterns: [secretPattern],
+    relations: (v) => [
+      ...(v.BATON_CLAIM_TTL_MS < 3 * v.BATON_CLAIM_RENEW_MS
+        ? [`BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS (${3 * v.BATON_CLAIM_RENEW_MS})`]
+        : []),
+      ...v.BATON_UPSTREAM_ALLOW.filter((entry) => !isAllowEntry(entry)).map(
+        (entry) => `BATON_UPSTREAM_ALLOW: ${entry} is neither a network (10.0.0.0/8), an address nor a host name`,
+      ),
+    ],
+  })
   const secrets = Object.entries(environment)
     .filter(([name, value]) => secretPattern.test(name) && value !== undefined)
     .map(([name, value]): [string, string] => [name.slice('BATON_SECRET_'.length), value ?? ''])

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { serveHealth } from '@baton/service/health'
 import { createLog } from '@baton/service/log'
-import { orExit, runService } from '@baton/service/run-service'
+import { orExit, runService, StartError } from '@baton/service/run-service'
 import { connectNats } from '@baton/store/connect'
 import { RELAY_CONNECTION } from '@baton/store/names'
 import { makeTopology } from '@baton/store/make-topology'
@@ -17,9 +17,9 @@ const config = orExit(() => relayConfig(process.env))
 const boot = randomBytes(6).toString('hex')
 const log = createLog('relay', config.logLevel).child({ relay: config.relay, boot })
 
-await runService((stop) => main(config, stop), { log, graceMs: config.graceMs })
+await runService((stop, askToStop) => main(config, stop, askToStop), { log, graceMs: config.graceMs })
 
-async function main(config: RelayConfig, stop: AbortSignal): Promise<void> {
+async function main(config: RelayConfig, stop: AbortSignal, askToStop: (by: string) => void): Promise<void> {
   let relay: Relay | null = null
   if (config.healthPort > 0) await health(config.healthPort, () => relay, stop)
   const nats = await connectNats({ ...config.nats, name: RELAY_CONNECTION + boot }, stop, (error) =>
@@ -30,14 +30,14 @@ async function main(config: RelayConfig, stop: AbortSignal): Promise<void> {
   const upstream = createUpstream({ ...config.upstream, maxEventBytes })
   relay = new Relay(config, { nats, upstream, boot, log })
   log.info({ pid: process.pid }, 'relay.started')
-  await relay.run(stop)
+  await relay.run(stop, askToStop)
   await upstream.agent.destroy()
   await nats.nc.drain()
 }
 
 function eventCap(asked: number, maxPayload: number): number {
   const most = maxPayload - HEADER_ROOM_BYTES
-  if (asked > most) throw new Error(`BATON_MAX_EVENT_BYTES: the server's max_payload allows at most ${most}`)
+  if (asked > most) throw new StartError(`BATON_MAX_EVENT_BYTES: the NATS server's max_payload allows at most ${most}`)
   return asked === 0 ? most : asked
 }
 

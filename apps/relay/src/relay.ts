@@ -6,7 +6,7 @@ import { pause, whenAborted } from '@baton/service/sleep'
 import { Slots } from '@baton/service/slots'
 import { Claims, type HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
-import { askRelease, onReleased, onReleaseRequests } from '@baton/store/peers'
+import { askRelease, onDrainRequests, onReleased, onReleaseRequests, type Draining } from '@baton/store/peers'
 import { readOwner } from '@baton/store/run-log'
 import { ClaimQueue } from './claim-queue.ts'
 import type { RelayConfig } from './config.ts'
@@ -89,8 +89,8 @@ export class Relay {
     return this.#ready && !this.#stopping
   }
 
-  /** Works until `stop` aborts, then hands every run over and returns. */
-  async run(stop: AbortSignal): Promise<void> {
+  /** Works until `stop` aborts, then hands every run over and returns. A request to drain asks for that end. */
+  async run(stop: AbortSignal, askToStop: (by: string) => void): Promise<void> {
     const { nats, boot } = this.#deps
     // Peers and renewals go on while the runs are handed over.
     const over = new AbortController()
@@ -104,8 +104,15 @@ export class Relay {
     )
     onReleased(nats, (run) => this.#consider(run, 'released'), over.signal)
     onReleaseRequests(nats, boot, (runs) => this.#giveAway(runs), over.signal)
+    onDrainRequests(nats, boot, () => this.#startDraining(askToStop), over.signal)
     const background = [this.#peers.run(over.signal), this.#claims.keep(over.signal)]
     await Promise.all([...background, this.#sweeps(stop), this.#balances(stop), this.#drain(stop, over)])
+  }
+
+  #startDraining(askToStop: (by: string) => void): Draining {
+    const runs = this.#tasks.size
+    askToStop('a request to drain')
+    return { relay: this.#config.relay, boot: this.#deps.boot, runs }
   }
 
   async #drain(stop: AbortSignal, over: AbortController): Promise<void> {

@@ -1,15 +1,7 @@
 import { readConfig, type Environment } from '@baton/service/config'
-import { readThresholds, thresholdComplaints, thresholdVariables } from '@baton/service/thresholds'
-import {
-  allVariables,
-  commonVariables,
-  relayVariables,
-  secretPattern,
-  watchdogVariables,
-} from '@baton/service/variables'
-
-/** A watchdog that ends an orphan claims it as a relay would, so it needs to know how long claims live. */
-const { BATON_HEALTH_PORT, BATON_CLAIM_RENEW_MS, BATON_BEAT_MS } = relayVariables
+import { appVariables } from '@baton/service/app-variables'
+import { readThresholds, thresholdComplaints } from '@baton/service/thresholds'
+import { allVariables, secretPattern } from '@baton/service/variables'
 
 /** A verdict comes at most a sixth of the smallest threshold late. */
 const SWEEPS_PER_THRESHOLD = 6
@@ -18,18 +10,11 @@ const MOST_SWEEP_MS = 10_000
 
 /** The watchdog's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
 export function watchdogConfig(environment: Environment) {
-  const values = readConfig(
-    environment,
-    {
-      ...commonVariables,
-      ...watchdogVariables,
-      ...thresholdVariables,
-      BATON_HEALTH_PORT,
-      BATON_CLAIM_RENEW_MS,
-      BATON_BEAT_MS,
-    },
-    { others: allVariables, patterns: [secretPattern], relations: complaints },
-  )
+  const values = readConfig(environment, appVariables.watchdog, {
+    others: allVariables,
+    patterns: [secretPattern],
+    relations: complaints,
+  })
   const thresholds = readThresholds(values)
   const { quietMs, stallMs, disconnectMs, orphanMs } = thresholds
   const sweepMs = Math.min(quietMs, stallMs, disconnectMs, orphanMs) / SWEEPS_PER_THRESHOLD

@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import type { Registry } from 'prom-client'
+import { listen } from './listen.ts'
 
 /** The two questions an orchestrator asks. `live` never tests a dependency; `ready` may. */
 export type Health = { readonly live: () => boolean; readonly ready: () => boolean }
@@ -20,11 +21,7 @@ export async function serveHealth(
     const metrics = registry()
     void metrics.metrics().then((text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text))
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
+  const listening = await listen(server, host, port, 'BATON_HEALTH_PORT')
   signal.addEventListener('abort', () => server.close(), { once: true })
-  const address = server.address()
-  return { port: typeof address === 'object' && address !== null ? address.port : port, server }
+  return { port: listening, server }
 }

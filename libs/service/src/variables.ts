@@ -100,6 +100,12 @@ export const watchdogVariables = {
   BATON_WEBHOOK_SECRET: z.string().optional(),
 }
 
+/** What only the command line knows. */
+export const cliVariables = {
+  /** What it shows an edge that asks for a token. */
+  BATON_TOKEN: z.string().optional(),
+}
+
 /** Names the set-up and the tests know; no app reads them, none complains about them. */
 const tooling = ['BATON_NATS_SERVER', 'BATON_CHROMIUM', 'BATON_PYTHON', 'BATON_HEALTH_PORT']
 
@@ -109,6 +115,7 @@ export const allVariables: ReadonlySet<string> = new Set([
   ...Object.keys(relayVariables),
   ...Object.keys(edgeVariables),
   ...Object.keys(watchdogVariables),
+  ...Object.keys(cliVariables),
   ...tooling,
 ])
 

@@ -9,6 +9,7 @@ import { listLast } from './list-last.ts'
 import { alertSubject, STREAM } from './names.ts'
 import { fromNats } from './nats-errors.ts'
 import { publish } from './publish.ts'
+import { rest } from './rest.ts'
 
 /**
  * Changed verdicts, in stream ALERTS. The last one of a run is what all watchdogs hold of it; each new one is stored by
@@ -75,6 +76,71 @@ async function lastAt(nats: Nats, run: string): Promise<LastAlert & { readonly b
     const known = fromNats(error, `read the last alert of run ${run}`)
     if (known.code === 'not_found') return { sequence: 0, alert: null, by: null }
     throw known
+  }
+}
+
+export type StoredAlert = { readonly sequence: number; readonly alert: Alert }
+
+const PAGE = 256
+/** A live alert wakes who follows; that one was missed is found out this much later. */
+const LOOK_AGAIN_MS = 2000
+
+/** The alerts of a run, or of all (null), after a sequence: at most a page, oldest first. Throws `unavailable`. */
+async function pageOf(nats: Nats, run: string | null, after: number) {
+  const request = { batch: PAGE, seq: after + 1, next_by_subj: alertSubject(run ?? '*') }
+  const found = await directGet(nats, STREAM.alerts, request, 5 * REQUEST_TIMEOUT_MS)
+  return found.map(({ seq, data }) => ({ sequence: seq, alert: parseAlert(data) }))
+}
+
+/** The newest alerts of a run, or of all (null), oldest first; `newest` is how many at most. Throws `unavailable`. */
+export async function readNewestAlerts(nats: Nats, run: string | null, newest: number): Promise<StoredAlert[]> {
+  // Of all runs the newest are the last of the stream; those of one run may lie anywhere.
+  let after = run === null ? Math.max(0, (await lastSequence(nats)) - newest) : 0
+  const found: StoredAlert[] = []
+  for (;;) {
+    const page = await pageOf(nats, run, after)
+    for (const { sequence, alert } of page) if (alert !== null) found.push({ sequence, alert })
+    if (found.length > newest) found.splice(0, found.length - newest)
+    if (page.length < PAGE) return found
+    after = page.at(-1)?.sequence ?? after
+  }
+}
+
+async function lastSequence(nats: Nats): Promise<number> {
+  try {
+    return (await nats.jsm.streams.info(STREAM.alerts)).state.last_seq
+  } catch (error) {
+    throw fromNats(error, 'look at the alerts')
+  }
+}
+
+/**
+ * Every alert of a run, or of all (null), after a sequence, as they are stored, until the signal aborts. While NATS is
+ * away it waits; what was stored meanwhile follows.
+ */
+export async function followAlerts(
+  nats: Nats,
+  { run, after }: { run: string | null; after: number },
+  onAlert: (stored: StoredAlert) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let wake = () => {}
+  const live = nats.nc.subscribe(alertSubject(run ?? '*'), { callback: () => wake() })
+  try {
+    for (let last = after; !signal.aborted;) {
+      const woken = new Promise<void>((resolve) => (wake = resolve))
+      const page = await pageOf(nats, run, last).catch((error: unknown) => {
+        if (!isCode(error, 'unavailable')) throw error
+        return []
+      })
+      for (const { sequence, alert } of page) {
+        last = sequence
+        if (alert !== null) onAlert({ sequence, alert })
+      }
+      if (page.length < PAGE) await Promise.race([woken, rest(LOOK_AGAIN_MS, signal).catch(() => undefined)])
+    }
+  } finally {
+    live.unsubscribe()
   }
 }
 

@@ -21,6 +21,8 @@ export const BEAT = 'relay.beat.*'
 export const beatSubject = (boot: string): string => `relay.beat.${boot}`
 export const pingSubject = (boot: string): string => `relay.ping.${boot}`
 export const releaseSubject = (boot: string): string => `relay.release.${boot}`
+/** A request that a relay hand all its runs over and end, as at SIGTERM. */
+export const drainSubject = (boot: string): string => `relay.drain.${boot}`
 export const RELEASED = 'relay.released.*'
 export const releasedSubject = (run: string): string => `relay.released.${run}`
 /** What the server says the moment a socket closes, imported from the system account (nats/README.md). */

@@ -6,6 +6,7 @@ import {
   BEAT,
   beatSubject,
   DISCONNECT,
+  drainSubject,
   pingSubject,
   RELAY_CONNECTION,
   RELEASED,
@@ -116,6 +117,28 @@ export function onReleaseRequests(
       if (error !== null) return
       const runs = parse<{ runs?: number }>(message.string())?.runs
       message.respond(JSON.stringify({ runs: typeof runs === 'number' && runs > 0 ? give(Math.floor(runs)) : 0 }))
+    },
+  })
+  signal.addEventListener('abort', () => sub.unsubscribe(), { once: true })
+}
+
+/** What a relay answers when it is asked to drain. */
+export type Draining = { readonly relay: string; readonly boot: string; readonly runs: number }
+
+/** Asks a relay to hand all its runs over and end; null where no process of that boot answers. */
+export async function askDrain({ nc }: Nats, boot: string, timeoutMs: number): Promise<Draining | null> {
+  try {
+    return parse<Draining>((await nc.request(drainSubject(boot), '', { timeout: timeoutMs })).string())
+  } catch {
+    return null
+  }
+}
+
+/** Answers requests to drain, also a second one; the sender follows the beats to see how it goes. */
+export function onDrainRequests({ nc }: Nats, boot: string, drain: () => Draining, signal: AbortSignal): void {
+  const sub = nc.subscribe(drainSubject(boot), {
+    callback: (error, message) => {
+      if (error === null) message.respond(JSON.stringify(drain()))
     },
   })
   signal.addEventListener('abort', () => sub.unsubscribe(), { once: true })

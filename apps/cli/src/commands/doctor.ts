@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { Command } from 'commander'
 import { isCode } from '@baton/core/errors'
 import { parseRunRecord } from '@baton/core/run'
 import { pause } from '@baton/service/sleep'
@@ -8,22 +9,21 @@ import { BUCKET, RELAY_CONNECTION } from '@baton/store/names'
 import { onDisconnects } from '@baton/store/peers'
 import { planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
 import { CommandError } from '../exit.ts'
+import { hearRelays } from '../hear-relays.ts'
 import { open, type StoreOptions } from '../open-store.ts'
 import { columns, type Print } from '../print.ts'
-import { hearRelays } from './relays.ts'
+import type { Program, Tools } from '../surroundings.ts'
 
 /** `note`: worth knowing, nothing is broken. `wrong`: somebody should act. */
-export type Finding = {
+type Finding = {
   readonly what: string
   readonly verdict: 'good' | 'note' | 'wrong'
   readonly detail: string
 }
 
-export type Program = { readonly name: string; readonly version: string | null; readonly needed: boolean }
+type Target = { readonly store: StoreOptions; readonly topology: TopologyOptions }
 
-export type Target = { readonly store: StoreOptions; readonly topology: TopologyOptions }
-
-export type DoctorOptions = {
+type DoctorOptions = {
   /** Null where the environment does not say what to look at. */
   readonly target: Target | null
   readonly programs: readonly Program[]
@@ -34,14 +34,26 @@ export type DoctorOptions = {
 const NOTICE_MS = 2000
 const LISTEN_MS = 1000
 
+/** `baton doctor`: everything Baton stands on. */
+export function doctorCommand(program: Command, tools: Tools): void {
+  program
+    .command('doctor')
+    .description('look for what is wrong with the environment, the NATS server, the streams and the registry')
+    .action(async () => {
+      const [programs, complaints] = [await tools.programs(), tools.complaints()]
+      const target = complaints.length > 0 ? null : { store: tools.store(), topology: tools.topology() }
+      await doctor({ target, programs, complaints }, tools.print(), tools.signal)
+    })
+}
+
 /** Looks at everything Baton stands on and says what is wrong. Changes nothing. Throws when something is. */
-export async function doctor(options: DoctorOptions, print: Print, signal: AbortSignal): Promise<void> {
+async function doctor(options: DoctorOptions, print: Print, signal: AbortSignal): Promise<void> {
   const findings = [
     ...environment(options),
     ...(options.target === null ? [] : await connected(options.target, signal)),
   ]
   const rows = findings.map(({ verdict, what, detail }) => [verdict === 'good' ? '' : verdict, what, detail])
-  print.result(findings, columns(rows))
+  print.result(findings, columns(rows, print.width))
   const wrong = findings.filter(({ verdict }) => verdict === 'wrong').length
   if (wrong > 0) throw new CommandError('wrong', wrong === 1 ? 'one thing is wrong' : `${wrong} things are wrong`)
 }

@@ -1,21 +1,20 @@
-import type { Beat } from '@baton/core/records'
-import { pause } from '@baton/service/sleep'
+import type { Command } from 'commander'
 import type { Nats } from '@baton/store/connect'
-import { onBeats } from '@baton/store/peers'
+import { hearRelays } from '../hear-relays.ts'
+import { count } from '../parse-argument.ts'
 import { table, type Print } from '../print.ts'
+import type { Tools } from '../surroundings.ts'
 
-/** Every relay that beats within `listenMs`, by name. */
-export async function hearRelays(nats: Nats, listenMs: number, signal: AbortSignal): Promise<Beat[]> {
-  const beats = new Map<string, Beat>()
-  const over = new AbortController()
-  onBeats(nats, (beat) => beats.set(beat.boot, beat), AbortSignal.any([signal, over.signal]))
-  await pause(listenMs, signal)
-  over.abort()
-  return [...beats.values()].sort((one, other) => one.relay.localeCompare(other.relay))
+/** `baton relays`: those that are alive, as they say themselves. */
+export function relaysCommand(program: Command, { inStore, print, signal }: Tools): void {
+  program
+    .command('relays')
+    .description('list the relays that are alive')
+    .option('--listen <ms>', 'for how long; a relay beats every 200 ms unless told otherwise', count, 600)
+    .action((given: { listen: number }) => inStore((nats) => relays(nats, given.listen, print(), signal)))
 }
 
-/** Lists the relays that are alive, as they say themselves. */
-export async function relays(nats: Nats, listenMs: number, print: Print, signal: AbortSignal): Promise<void> {
+async function relays(nats: Nats, listenMs: number, print: Print, signal: AbortSignal): Promise<void> {
   const found = await hearRelays(nats, listenMs, signal)
   const rows = found.map((beat) => [
     beat.relay,
@@ -26,6 +25,6 @@ export async function relays(nats: Nats, listenMs: number, print: Print, signal:
     `${Math.round(beat.loopLagMs)} ms`,
     beat.draining ? 'draining' : '',
   ])
-  const text = table(['RELAY', 'BOOT', 'PID', 'HOST', 'RUNS', 'LOOP LAG', ''], rows)
+  const text = table(['RELAY', 'BOOT', 'PID', 'HOST', 'RUNS', 'LOOP LAG', ''], rows, print.width)
   print.result(found, found.length === 0 ? `no relay was heard within ${listenMs} ms` : text)
 }

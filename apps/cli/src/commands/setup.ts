@@ -1,18 +1,28 @@
+import type { Command } from 'commander'
 import { isCode } from '@baton/core/errors'
 import type { Nats } from '@baton/store/connect'
 import { applyTopology, planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
 import { CommandError } from '../exit.ts'
 import type { Print } from '../print.ts'
+import type { Tools } from '../surroundings.ts'
+
+type Flags = { readonly dryRun: boolean; readonly allowLoss: boolean }
+
+/** `baton setup`: streams and buckets as the environment asks for them. */
+export function setupCommand(program: Command, { inStore, print, topology }: Tools): void {
+  program
+    .command('setup')
+    .description('make the streams and buckets on BATON_NATS_URL, or bring them to what they should be')
+    .option('--dry-run', 'only show the difference', false)
+    .option('--allow-loss', 'also make changes that delete stored messages', false)
+    .action((given: Flags) => inStore((nats) => setup(nats, { ...topology(), ...given }, print())))
+}
 
 /**
  * Makes the streams and buckets, or brings them to what they should be. Shows the difference first; a change that
  * would lose stored data is refused, and then nothing is changed.
  */
-export async function setup(
-  nats: Nats,
-  options: TopologyOptions & { readonly dryRun: boolean; readonly allowLoss: boolean },
-  print: Print,
-): Promise<void> {
+async function setup(nats: Nats, options: TopologyOptions & Flags, print: Print): Promise<void> {
   const { dryRun, allowLoss, ...topology } = options
   const changes = await planTopology(nats, topology)
   print.result({ dryRun, changes: changes.map(shown) }, changes.map(line).join('\n'))

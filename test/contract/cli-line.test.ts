@@ -1,0 +1,221 @@
+import { spawnSync } from 'node:child_process'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { storeAlert } from '@baton/store/alerts'
+import { writeKey } from '@baton/store/bucket'
+import { BUCKET } from '@baton/store/names'
+import { baton as batonAt, batonAnswer } from '../kit/baton.ts'
+import { findBinary, root } from '../kit/find-binary.ts'
+import { LogServer } from '../kit/log-server.ts'
+
+/** The command line itself: its help, what it says where, and how it behaves in a pipe. */
+
+let log: LogServer
+beforeAll(async () => {
+  log = await LogServer.start()
+})
+afterAll(() => log[Symbol.asyncDispose]())
+
+const baton = (args: string[], environment: Record<string, string> = {}) =>
+  batonAnswer(log.server.url, args, environment)
+
+describe('help', () => {
+  test.each([
+    [['runs', 'add'], 'Usage: baton runs add [options] [url]'],
+    [['tail', 'topic'], 'Usage: baton tail topic [options] <filter...>'],
+    [['config', 'check'], 'Usage: baton config check'],
+    [['runs'], 'Usage: baton runs'],
+    [[], 'Usage: baton [options] [command]'],
+    [['exit-codes'], 'there is no such run'],
+    [['environment'], 'BATON_NATS_URL'],
+    [['verdicts'], 'stalled'],
+    [['registration'], '"terminalTypes"'],
+  ])('help %j says it', async (what, text) => {
+    const { code, output } = await baton(['help', ...what])
+    expect(code).toBe(0)
+    expect(output).toContain(text)
+  })
+
+  test('of every command there is, with a sentence and what it takes; nothing is wider than 80 columns', async () => {
+    const seen: string[] = []
+    const look = async (path: string[]): Promise<void> => {
+      const { code, output } = await baton(['help', ...path])
+      expect(code, path.join(' ')).toBe(0)
+      expect(output).toMatch(new RegExp(`^Usage: baton ${path.join(' ')}`))
+      expect(output.split('\n').filter((line) => line.length > 80)).toEqual([])
+      seen.push(path.join(' '))
+      const commands = /\nCommands:\n([\s\S]*?)(\n\n|$)/.exec(output)?.[1] ?? ''
+      const names = [...commands.matchAll(/^ {2}([a-z]+)/gm)].map(([, name = '']) => name)
+      for (const name of names) await look([...path, name])
+    }
+    await look([])
+    expect(seen).toEqual(expect.arrayContaining(['runs add', 'drain', 'alerts', 'config check', 'completion']))
+  })
+
+  test('there is none of what there is not', async () => {
+    expect(await baton(['help', 'fly'])).toMatchObject({ code: 2, output: 'there is no help on fly\n' })
+  })
+
+  test('--version', async () => {
+    expect(await baton(['--version'])).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
+  })
+})
+
+describe('in a pipe', () => {
+  const inShell = (line: string) =>
+    spawnSync('bash', ['-c', `set -o pipefail; ${line}`], {
+      encoding: 'utf8',
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        HOME: process.env['HOME'] ?? '',
+        BATON_NATS_URL: log.server.url,
+        NODE: process.execPath,
+        BATON: join(root, 'apps/cli/src/main.ts'),
+      },
+    })
+
+  test('a reader that has seen enough ends it in silence, of results and of messages', async () => {
+    for (let at = 0; at < 3000; at++) {
+      const label = 'x'.repeat(200)
+      void writeKey(log.nats, BUCKET.runs, `many-${at}`, `{"url":"http://a/b","labels":{"l":"${label}"}}`)
+    }
+    await log.nats.nc.flush()
+    const listed = inShell('"$NODE" "$BATON" runs ls | head -n 2')
+    expect(listed).toMatchObject({ status: 0, stderr: '' })
+    expect(listed.stdout.split('\n')).toHaveLength(3)
+    expect(inShell('"$NODE" "$BATON" --json runs ls | head -c 10')).toMatchObject({ status: 0, stderr: '' })
+    expect(inShell('"$NODE" "$BATON" fly 2>&1 | head -c 0').stderr).toBe('')
+  })
+
+  test('nothing is cut and nothing coloured; asked for colours, it colours', async () => {
+    const alert = { run: 'a', verdict: 'stalled', previous: 'quiet', since: '2026-01-01T00:00:00Z', epoch: 7 } as const
+    await storeAlert(log.nats, alert, 0, 'test')
+    const plain = await baton(['alerts'])
+    expect(plain.output).toBe('2026-01-01T00:00:00Z  quiet        → stalled       a  epoch 7\n')
+    expect((await baton(['alerts'], { FORCE_COLOR: '1' })).output).toContain('\u001b[31m')
+  })
+
+  test('what others have chosen cannot move a cursor', async () => {
+    const label = '"labels":{"l":"\\u001b[2J"}'
+    await writeKey(log.nats, BUCKET.runs, 'evil', `{"url":"http://a/b",${label}}`)
+    const { output } = await baton(['runs', 'ls', '--label', 'l:\u001b[2J'])
+    expect(output).toContain('l:\\x1b[2J')
+    expect(output).not.toContain('\u001b')
+  })
+})
+
+describe('baton alerts', () => {
+  test('shows the newest of all or of one run, and follows', async () => {
+    const say = (run: string, verdict: 'quiet' | 'running', expected: number) =>
+      storeAlert(
+        log.nats,
+        { run, verdict, previous: 'running', since: new Date().toISOString(), epoch: null },
+        expected,
+        'test',
+      )
+    const first = await say('one', 'quiet', 0)
+    await say('two', 'quiet', 0)
+    await using following = batonAt(log.server.url, ['--json', 'alerts', '--run', 'one', '--follow'])
+    await following.said(/"run":"one"/)
+    await say('one', 'running', first)
+    await following.said(/"verdict":"running"/)
+    expect(following.output).not.toContain('two')
+    expect((await baton(['--json', 'alerts', '--run', 'one'])).lines).toMatchObject([
+      { run: 'one', verdict: 'quiet', sequence: first },
+      { run: 'one', verdict: 'running', previous: 'running' },
+    ])
+    expect((await baton(['--json', 'alerts', '--last', '1'])).lines).toMatchObject([{ run: 'one', verdict: 'running' }])
+    expect(await following.terminate()).toMatchObject({ code: 0 })
+  })
+})
+
+describe('baton config check', () => {
+  test('what an app would start with, secrets hidden', async () => {
+    const environment = {
+      BATON_NATS_URL: 'nats://me:hush@127.0.0.1:9',
+      BATON_SECRET_AGENT: 'hush',
+      BATON_QUIET_MS: '5',
+    }
+    const { code, output } = await baton(['--json', 'config', 'check'], environment)
+    expect(code, output).toBe(0)
+    expect(output).not.toContain('hush')
+    const checked = JSON.parse(output) as { app: string; variables: { name: string }[] }[]
+    expect(checked.map(({ app }) => app)).toEqual(['relay', 'edge', 'watchdog'])
+    const of = (app: string) => checked.find((one) => one.app === app)?.variables
+    expect(of('relay')).toContainEqual({ name: 'BATON_SECRET_AGENT', value: '[hidden]', from: 'environment' })
+    expect(of('relay')).toContainEqual({ name: 'BATON_BEAT_MS', value: '200', from: 'default' })
+    expect(of('watchdog')).toContainEqual({ name: 'BATON_QUIET_MS', value: '5', from: 'environment' })
+  })
+
+  test('every complaint of the app itself at once, and 2', async () => {
+    const environment = { BATON_HOST: '0.0.0.0', BATON_CORS_ORIGINS: 'nowhere', BATON_PROT: '1' }
+    const { code, output } = await baton(['config', 'check', 'edge'], environment)
+    expect(code).toBe(2)
+    for (const complaint of [
+      'edge: would not start',
+      'BATON_PROT: no such variable',
+      'BATON_CORS_ORIGINS: nowhere is no origin',
+      'BATON_AUTH: must be given',
+      'this environment does not do for: edge',
+    ]) {
+      expect(output).toContain(complaint)
+    }
+    expect((await baton(['config', 'check', 'fish'])).code).toBe(2)
+  })
+})
+
+describe('completions', () => {
+  const offered = async (...words: string[]) => {
+    const { output } = await baton(['complete', '--', ...words])
+    return output
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith(':'))
+      .map((line) => line.split('\t')[0])
+  }
+
+  test('of commands, their options, choices, and the runs there are', async () => {
+    await writeKey(log.nats, BUCKET.runs, 'completed-1', '{"url":"http://a/b"}')
+    expect(await offered('runs', '')).toEqual(expect.arrayContaining(['ls', 'show', 'add', 'cancel']))
+    expect(await offered('runs', 'ls', '--st')).toEqual(['--state'])
+    expect(await offered('runs', 'ls', '--state', 'wai')).toEqual(['waiting'])
+    expect(await offered('runs', 'show', 'compl')).toEqual(['completed-1'])
+    expect(await offered('tail', 'run', 'compl')).toEqual(['completed-1'])
+  })
+
+  test.each(['bash', 'zsh', 'fish', 'powershell'])('%s gets a script that asks this program', async (shell) => {
+    const { code, output } = await baton(['completion', shell])
+    expect(code).toBe(0)
+    expect(output).toContain('complete')
+    const binary = findBinary(shell)
+    // Shells that are here read it themselves.
+    if (binary !== null)
+      expect(spawnSync(binary, ['-n'], { input: output, encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' })
+  })
+
+  test('where NATS is away there are no runs, and no complaint', async () => {
+    const { code, output } = await baton(['complete', '--', 'runs', 'show', ''], {
+      BATON_NATS_URL: 'nats://127.0.0.1:9',
+    })
+    expect({ code, output }).toEqual({ code: 0, output: ':4\n' })
+  })
+})
+
+describe('an edge that asks for a token', () => {
+  test('gets the one of --token or BATON_TOKEN; refused, it is 5', async () => {
+    const asked: IncomingMessage[] = []
+    const edge = createServer((request, response) => {
+      asked.push(request)
+      const body = JSON.stringify({ title: 'Forbidden', detail: 'not for you' })
+      response.writeHead(403, { 'content-type': 'application/problem+json' }).end(body)
+    })
+    await new Promise<void>((resolve) => void edge.listen(0, '127.0.0.1', resolve))
+    await using _ = { [Symbol.asyncDispose]: () => new Promise<void>((resolve) => void edge.close(() => resolve())) }
+    const url = `http://127.0.0.1:${(edge.address() as AddressInfo).port}`
+    const refused = await baton(['tail', 'run', 'r', '--edge', url, '--token', 'abc'])
+    expect(refused).toMatchObject({ code: 5, output: 'the edge does not let you: not for you\n' })
+    expect((await baton(['publish', 'orders.1', 'x', '--edge', url], { BATON_TOKEN: 'def' })).code).toBe(5)
+    expect(asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer abc', 'Bearer def'])
+  })
+})
