@@ -21,46 +21,13 @@ afterAll(() => log[Symbol.asyncDispose]())
 const baton = (args: string[], environment: Record<string, string> = {}) =>
   batonAnswer(log.server.url, args, environment)
 
-describe('help', () => {
-  test.each([
-    [['runs', 'add'], 'Usage: baton runs add [options] [url]'],
-    [['tail', 'topic'], 'Usage: baton tail topic [options] <filter...>'],
-    [['config', 'check'], 'Usage: baton config check'],
-    [['runs'], 'Usage: baton runs'],
-    [[], 'Usage: baton [options] [command]'],
-    [['exit-codes'], 'there is no such run'],
-    [['environment'], 'BATON_NATS_URL'],
-    [['verdicts'], 'stalled'],
-    [['registration'], '"terminalTypes"'],
-  ])('help %j says it', async (what, text) => {
-    const { code, output } = await baton(['help', ...what])
-    expect(code).toBe(0)
-    expect(output).toContain(text)
-  })
-
-  test('of every command there is, with a sentence and what it takes; nothing is wider than 80 columns', async () => {
-    const seen: string[] = []
-    const look = async (path: string[]): Promise<void> => {
-      const { code, output } = await baton(['help', ...path])
-      expect(code, path.join(' ')).toBe(0)
-      expect(output).toMatch(new RegExp(`^Usage: baton ${path.join(' ')}`))
-      expect(output.split('\n').filter((line) => line.length > 80)).toEqual([])
-      seen.push(path.join(' '))
-      const commands = /\nCommands:\n([\s\S]*?)(\n\n|$)/.exec(output)?.[1] ?? ''
-      const names = [...commands.matchAll(/^ {2}([a-z]+)/gm)].map(([, name = '']) => name)
-      for (const name of names) await look([...path, name])
-    }
-    await look([])
-    expect(seen).toEqual(expect.arrayContaining(['runs add', 'drain', 'alerts', 'config check', 'completion']))
-  })
-
-  test('there is none of what there is not', async () => {
-    expect(await baton(['help', 'fly'])).toMatchObject({ code: 2, output: 'there is no help on fly\n' })
-  })
-
-  test('--version', async () => {
-    expect(await baton(['--version'])).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
-  })
+test('help of a command, however deep, of a topic, and of what there is not; --version', async () => {
+  const add = await baton(['help', 'runs', 'add'])
+  expect(add).toMatchObject({ code: 0, output: expect.stringContaining('Usage: baton runs add [options] [url]') })
+  const codes = await baton(['help', 'exit-codes'])
+  expect(codes).toMatchObject({ code: 0, output: expect.stringContaining('there is no such run') })
+  expect(await baton(['help', 'fly'])).toMatchObject({ code: 2, output: 'there is no help on fly\n' })
+  expect(await baton(['--version'])).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
 })
 
 describe('in a pipe', () => {
@@ -77,11 +44,9 @@ describe('in a pipe', () => {
     })
 
   test('a reader that has seen enough ends it in silence, of results and of messages', async () => {
-    for (let at = 0; at < 3000; at++) {
-      const label = 'x'.repeat(200)
-      void writeKey(log.nats, BUCKET.runs, `many-${at}`, `{"url":"http://a/b","labels":{"l":"${label}"}}`)
-    }
-    await log.nats.nc.flush()
+    // More than a pipe holds, so that the writer still writes when the reader is gone.
+    const record = JSON.stringify({ url: 'http://a/b', labels: { l: 'x'.repeat(2000) } })
+    await Promise.all(Array.from({ length: 100 }, (_, at) => writeKey(log.nats, BUCKET.runs, `many-${at}`, record)))
     const listed = inShell('"$NODE" "$BATON" runs ls | head -n 2')
     expect(listed).toMatchObject({ status: 0, stderr: '' })
     expect(listed.stdout.split('\n')).toHaveLength(3)
