@@ -28,7 +28,8 @@ const edge = (environment: Record<string, string>): Child =>
 
 describe('it refuses to start', () => {
   test.each([
-    [{ BATON_AUTH: 'jwt' }, 'cannot verify tokens yet'],
+    [{ BATON_AUTH: 'jwt' }, 'jwt needs keys'],
+    [{ BATON_AUTH: 'jwt', BATON_JWKS_URL: 'https://keys.example/jwks' }, 'BATON_JWT_ISSUERS: must name'],
     [{ BATON_HOST: '0.0.0.0' }, 'BATON_AUTH: must be given'],
     [{ BATON_HEARTBEAT_SM: '5' }, 'BATON_HEARTBEAT_SM: no such variable'],
   ])('%o', async (environment, complaint) => {

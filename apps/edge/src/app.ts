@@ -1,7 +1,11 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import type { HttpBindings } from '@hono/node-server'
+import type { Context } from 'hono'
 import { HTTPException } from 'hono/http-exception'
 import { BatonError } from '@baton/core/errors'
+import { authenticate } from './access/authenticate.ts'
+import type { Access } from './access/access.ts'
+import { describeAccess } from './access/describe.ts'
 import type { Edge } from './edge.ts'
 import { guard } from './guard.ts'
 import { Problem, problemResponse, toProblem } from './problem.ts'
@@ -11,9 +15,10 @@ import * as runs from './routes/runs.ts'
 import { runsEvents, runsEventsRoute } from './routes/runs-events.ts'
 import * as service from './routes/service.ts'
 import { topicEvents, topicEventsRoute } from './routes/topic-events.ts'
+import { makeTicket, makeTicketRoute } from './routes/tickets.ts'
 import * as topics from './routes/topics.ts'
 
-export type EdgeEnv = { Bindings: HttpBindings }
+export type EdgeEnv = { Bindings: HttpBindings; Variables: { access: Access } }
 
 /** All routes of an edge. */
 export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
@@ -25,6 +30,7 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
     },
   })
   app.use(guard(edge.config.corsOrigins))
+  app.use(authenticate(edge))
 
   app.openAPIRegistry.registerPath(runs.registerRunRoute)
   app.post('/runs', runs.registerRun(edge))
@@ -42,25 +48,37 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
   app.openAPIRegistry.registerPath(topics.publishManyRoute)
   app.post('/topics', topics.publishMany(edge))
   app.openapi(topics.showTopicRoute, topics.showTopic(edge))
+  app.openapi(makeTicketRoute, makeTicket(edge))
   app.openapi(service.relaysRoute, service.listRelays(edge))
   app.openapi(service.livezRoute, service.livez)
   app.openapi(service.readyzRoute, service.readyz(edge))
   app.openapi(service.metricsRoute, service.metrics(edge))
   for (const path of service.PAGES) app.get(path, service.page)
-  app.doc31('/openapi.json', { openapi: '3.1.0', info: { title: 'Baton', version: '1' } })
+  app.get('/openapi.json', (c) => {
+    const document = app.getOpenAPI31Document({ openapi: '3.1.0', info: { title: 'Baton', version: '1' } })
+    return c.json(describeAccess(document, edge.tokens !== null))
+  })
 
   refuseOtherMethods(app)
-  app.notFound(() => problemResponse(new Problem(404, 'not_found', 'there is nothing here')))
-  app.onError((error) => {
-    if (error instanceof Problem) return problemResponse(error)
-    if (error instanceof BatonError) return problemResponse(toProblem(error))
-    if (error instanceof HTTPException) {
-      return problemResponse(new Problem(error.status, 'invalid', 'the request cannot be read'))
+  app.notFound((c) => say(c, new Problem(404, 'not_found', 'there is nothing here')))
+  app.onError((error, c) => {
+    if (error instanceof Problem) {
+      if (error.status === 401 || error.status === 403) edge.metrics.denied(error.status)
+      return say(c, error)
     }
+    if (error instanceof BatonError) return say(c, toProblem(error))
+    if (error instanceof HTTPException)
+      return say(c, new Problem(error.status, 'invalid', 'the request cannot be read'))
     edge.log.error({ err: error }, 'request.failed')
-    return problemResponse(new Problem(500, 'internal', 'something went wrong here; it has been logged'))
+    return say(c, new Problem(500, 'internal', 'something went wrong here; it has been logged'))
   })
   return app
+}
+
+/** With what the guard has put down for the page that asks, or it could not read why it was refused. */
+function say(c: Context<EdgeEnv>, problem: Problem): Response {
+  const response = problemResponse(problem)
+  return c.newResponse(response.body, response)
 }
 
 /** Every path answers OPTIONS, and a method it does not know with 405; both name what it does know. */

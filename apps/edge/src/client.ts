@@ -23,6 +23,8 @@ export type ClientOptions = {
   readonly heartbeatMs: number
   /** On the monotonic clock: when it is asked to come back elsewhere. */
   readonly closesAtMs: number
+  /** On the monotonic clock: when what it was opened with ends; Infinity = never. */
+  readonly expiresAtMs: number
   readonly metrics: EdgeMetrics
   readonly onClosed: (client: Client) => void
 }
@@ -115,6 +117,7 @@ export class Client {
   tick(nowMs: number, retryMs: () => number): void {
     const response = this.#response
     if (response === null || this.#closed) return
+    if (nowMs >= this.#options.expiresAtMs) return this.bye('token-expired', retryMs())
     if (nowMs >= this.#options.closesAtMs) return this.bye('max-age', retryMs())
     // A socket with something in it needs no heartbeat, and more would pile up in a slow one.
     if (nowMs - this.#lastWriteMs < this.#options.heartbeatMs || response.pendingBytes > 0) return

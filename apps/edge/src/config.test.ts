@@ -12,6 +12,12 @@ const complaints = (environment: Record<string, string>): readonly string[] => {
   }
 }
 
+const JWT = {
+  BATON_AUTH: 'jwt',
+  BATON_JWKS_URL: 'https://keys.example/jwks',
+  BATON_JWT_ISSUERS: 'https://issuer.example',
+}
+
 describe('who may come in', () => {
   test('everybody on a loopback host, which is the default', () => {
     for (const host of [undefined, '127.0.0.1', '127.0.0.2', 'localhost', '::1']) {
@@ -29,9 +35,19 @@ describe('who may come in', () => {
     }
   })
 
-  test('tokens cannot be verified yet: who asks for it gets no edge, and never an open one', () => {
-    expect(complaints({ BATON_AUTH: 'jwt' })).toEqual([expect.stringContaining('cannot verify tokens yet')])
-    expect(complaints({ BATON_AUTH: 'jwt', BATON_AUTH_NONE_I_KNOW: '1' })).toHaveLength(1)
+  test('tokens without keys, or without a word on whose they are, give no edge, and never an open one', () => {
+    const keyless = [expect.stringContaining('jwt needs keys'), expect.stringContaining('BATON_JWT_ISSUERS')]
+    expect(complaints({ BATON_AUTH: 'jwt' })).toEqual(keyless)
+    expect(complaints({ BATON_AUTH: 'jwt', BATON_AUTH_NONE_I_KNOW: '1' })).toEqual(keyless)
+    expect(complaints({ ...JWT, BATON_JWT_ISSUERS: '' })).toEqual([expect.stringContaining('BATON_JWT_ISSUERS')])
+    expect(complaints({ ...JWT, BATON_JWT_ISSUERS: ' , ' })).toEqual([expect.stringContaining('BATON_JWT_ISSUERS')])
+    expect(complaints({ ...JWT, BATON_JWT_KEY_FILE: '/no/such/key' })).toEqual([
+      expect.stringContaining('jwt needs keys'),
+    ])
+    expect(complaints({ ...JWT, BATON_JWKS_URL: 'ftp://keys.example' })).toEqual([
+      expect.stringContaining('BATON_JWKS_URL'),
+    ])
+    expect(complaints({ ...JWT, BATON_HOST: '0.0.0.0' })).toEqual([])
     expect(complaints({ BATON_JWKS_URL: 'https://keys.example/jwks' })).toEqual([
       expect.stringContaining('nothing would check them'),
     ])
@@ -45,8 +61,28 @@ test('origins and proxies must be what they say, and all complaints come at once
     BATON_TRUSTED_PROXIES: '10.0.0.0/8,10.0.0.0/40',
     BATON_AUTH: 'jwt',
   })
-  expect(found).toHaveLength(4)
+  expect(found).toHaveLength(5)
   expect(complaints({ BATON_CORS_ORIGINS: '*' })).toEqual([])
+})
+
+test('with tokens no page may be let in that was not named', () => {
+  expect(complaints({ ...JWT, BATON_CORS_ORIGINS: '*' })).toEqual([expect.stringContaining('BATON_CORS_ORIGINS')])
+  expect(complaints({ ...JWT, BATON_CORS_ORIGINS: 'https://app.example' })).toEqual([])
+})
+
+test('algorithms are those of the keys, or such of them as are named; never a secret’s with public keys', () => {
+  expect(readEdgeConfig(JWT).edge.auth?.algorithms).toEqual(['RS256', 'ES256', 'EdDSA', 'Ed25519'])
+  expect(readEdgeConfig({ ...JWT, BATON_JWT_ALGS: 'ES384' }).edge.auth?.algorithms).toEqual(['ES384'])
+  for (const wrong of ['HS256', 'none', 'RS256,HS512', 'rs256']) {
+    expect(complaints({ ...JWT, BATON_JWT_ALGS: wrong })).toEqual([expect.stringContaining('BATON_JWT_ALGS')])
+  }
+})
+
+test('one subject has a bound on its streams where tokens tell subjects apart, one address only if it is asked for', () => {
+  expect(readEdgeConfig(JWT).edge.connectionsPerClient).toBe(1000)
+  expect(readEdgeConfig({}).edge.connectionsPerClient).toBe(0)
+  expect(readEdgeConfig({ BATON_CONNECTIONS_PER_CLIENT: '7' }).edge.connectionsPerClient).toBe(7)
+  expect(readEdgeConfig({ ...JWT, BATON_CONNECTIONS_PER_CLIENT: '0' }).edge.connectionsPerClient).toBe(0)
 })
 
 test('limits are taken over', () => {

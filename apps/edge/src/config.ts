@@ -3,6 +3,8 @@ import type { Thresholds } from '@baton/core/judge'
 import { appVariables } from '@baton/service/app-variables'
 import { readThresholds, thresholdComplaints } from '@baton/service/thresholds'
 import { allVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import type { AuthConfig } from './access/keys.ts'
+import { readAuth, type AuthValues } from './access/read-auth.ts'
 import { trustedProxies } from './client-address.ts'
 
 /** What an edge is told by its operator and its tests; sizes in bytes, times in milliseconds, 0 = no limit where said. */
@@ -18,6 +20,12 @@ export type EdgeConfig = {
   readonly publishPerSecond: number
   /** Where the state of a topic can be read, with `{topic}` in it; null where nobody said. */
   readonly topicStateUrl: string | null
+  /** Streams and waiting requests of one client at a time; 0 = no limit. */
+  readonly connectionsPerClient: number
+  /** Which tokens are asked for; null = none. */
+  readonly auth: AuthConfig | null
+  /** A ticket that nobody has opened for so long is none any more. */
+  readonly ticketOpenMs: number
   /** Open streams; 0 = no limit. */
   readonly maxConnections: number
   /** After about so long a client is asked to come back, so that load spreads over edges. */
@@ -46,6 +54,9 @@ export const EDGE_DEFAULTS: EdgeConfig = {
   publishPerSecond: 1000,
   topicStateUrl: null,
   maxConnections: 10_000,
+  connectionsPerClient: 0,
+  auth: null,
+  ticketOpenMs: 60_000,
   maxAgeMs: 2_700_000,
   corsOrigins: [],
   trustedProxies: [],
@@ -56,25 +67,22 @@ export const EDGE_DEFAULTS: EdgeConfig = {
   thresholds: { quietMs: 60_000, stallMs: 3_600_000, disconnectMs: 300_000, orphanMs: 3_600_000, ownerlessMs: 15_000 },
 }
 
-type Values = {
+type Values = AuthValues & {
   readonly BATON_HOST: string
   readonly BATON_AUTH?: 'none' | 'jwt' | undefined
   readonly BATON_AUTH_NONE_I_KNOW: '0' | '1'
-  readonly BATON_JWKS_URL?: string | undefined
-  readonly BATON_JWT_KEY_FILE?: string | undefined
-  readonly BATON_JWT_ISSUERS: readonly string[]
-  readonly BATON_CORS_ORIGINS: readonly string[]
   readonly BATON_TRUSTED_PROXIES: readonly string[]
   readonly BATON_TOPIC_STATE_URL?: string | undefined
 } & Parameters<typeof thresholdComplaints>[0]
+
+/** Of one subject. An address may be that of a crowd, so where no token tells them apart there is no limit unasked. */
+const CONNECTIONS_PER_SUBJECT = 1000
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
 
 /** Nobody gets an open edge who did not ask for one. */
 function authComplaints(values: Values): string[] {
-  if (values.BATON_AUTH === 'jwt') {
-    return ['BATON_AUTH: jwt is asked for, but this build cannot verify tokens yet, so it does not start']
-  }
+  if (values.BATON_AUTH === 'jwt') return [...readAuth(values).complaints]
   if (
     values.BATON_JWKS_URL !== undefined ||
     values.BATON_JWT_KEY_FILE !== undefined ||
@@ -125,6 +133,7 @@ export function readEdgeConfig(environment: Environment) {
     patterns: [secretPattern],
     relations: complaints,
   })
+  const auth = values.BATON_AUTH === 'jwt' ? readAuth(values).auth : null
   const edge: EdgeConfig = {
     ...EDGE_DEFAULTS,
     heartbeatMs: values.BATON_HEARTBEAT_MS,
@@ -134,6 +143,8 @@ export function readEdgeConfig(environment: Environment) {
     publishPerSecond: values.BATON_PUBLISH_PER_SECOND,
     topicStateUrl: values.BATON_TOPIC_STATE_URL ?? null,
     maxConnections: values.BATON_MAX_CONNECTIONS,
+    connectionsPerClient: values.BATON_CONNECTIONS_PER_CLIENT ?? (auth === null ? 0 : CONNECTIONS_PER_SUBJECT),
+    auth,
     maxAgeMs: values.BATON_MAX_AGE_MS,
     corsOrigins: values.BATON_CORS_ORIGINS,
     trustedProxies: values.BATON_TRUSTED_PROXIES,

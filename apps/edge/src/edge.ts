@@ -5,9 +5,12 @@ import type { Nats } from '@baton/store/connect'
 import { watchConnection, type Connection } from '@baton/store/connection'
 import { Losses } from '@baton/store/losses'
 import { StreamViews } from '@baton/store/stream-views'
+import { Tickets } from './access/tickets.ts'
+import { Tokens } from './access/tokens.ts'
 import type { Client } from './client.ts'
 import { trustedProxies } from './client-address.ts'
 import type { EdgeConfig } from './config.ts'
+import { Connections } from './connections.ts'
 import { Feeds } from './feeds.ts'
 import { createMetrics, type EdgeMetrics } from './metrics.ts'
 import { Rates } from './rates.ts'
@@ -39,7 +42,7 @@ const MAX_REPLAYS = 64
  * all, though streams that are open stay so. Only a loss that outlasts an election counts.
  */
 const UNREADY_AFTER_MS = 15_000
-/** Clients are looked at several times a heartbeat, so that one is at most a fifth late. */
+/** Clients are looked at several times a heartbeat, so that one is at most a fifth late, and no stream outlives its token by long. */
 const TICKS_PER_HEARTBEAT = 5
 /** Streams ended per second while draining, so that they do not come back all at once. */
 const GOODBYES_PER_SECOND = 200
@@ -54,6 +57,11 @@ export class Edge {
   readonly opens: Rates
   /** Events that publishers may store. */
   readonly publishes: Rates
+  /** What each client has open. */
+  readonly connections: Connections
+  /** Null where nobody has to show a token. */
+  readonly tokens: Tokens | null
+  readonly tickets: Tickets
   readonly isTrusted: (address: string) => boolean
   /** Readings of the log that go on at once, for streams and for the history. */
   readonly slots = new Slots(MAX_REPLAYS)
@@ -71,6 +79,9 @@ export class Edge {
     this.log = log
     this.opens = new Rates(config.opensPerClient, config.opensTotal)
     this.publishes = new Rates(config.publishPerSecond, 0)
+    this.connections = new Connections(config.connectionsPerClient)
+    this.tokens = config.auth === null ? null : new Tokens(config.auth, log)
+    this.tickets = new Tickets(config.ticketOpenMs, config.opensPerClient)
     this.isTrusted = trustedProxies(config.trustedProxies)
     this.metrics = createMetrics(this.registry, {
       clients: () => this.clients.size,
@@ -78,7 +89,10 @@ export class Edge {
       replays: () => this.#store?.feeds.replays ?? 0,
     })
     this.#pacer = new Pacer((tookMs) => this.metrics.flushed(tookMs))
-    this.#ticker = setInterval(() => this.#tick(), Math.max(10, config.heartbeatMs / TICKS_PER_HEARTBEAT))
+    this.#ticker = setInterval(
+      () => this.#tick(),
+      Math.min(1000, Math.max(10, config.heartbeatMs / TICKS_PER_HEARTBEAT)),
+    )
   }
 
   /** From here on runs and topics can be followed. */
@@ -164,6 +178,7 @@ export class Edge {
     for (const client of this.clients) client.bye('drain', this.retryMs())
     this.#store?.feeds.close()
     this.#store?.statuses.close()
+    this.tokens?.close()
   }
 
   #tick(): void {

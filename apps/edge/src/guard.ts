@@ -6,20 +6,23 @@ const READING = new Set(['GET', 'HEAD', 'OPTIONS'])
 const DAY_SECONDS = '86400'
 
 /**
- * Lets pages of the given origins read (CORS), and pages of any other origin change nothing: a browser sends their
- * POST even where they may not see the answer. All headers are set before the handler runs, for a stream sends its
- * head itself.
+ * Lets pages of the given origins read (CORS), with cookies where the origin was named, and pages of any other origin
+ * change nothing: a browser sends their POST even where they may not see the answer. All headers are set before the
+ * handler runs, for a stream sends its head itself.
  */
 export function guard(origins: readonly string[]): MiddlewareHandler<EdgeEnv> {
   const everybody = origins.includes('*')
   const listed = new Set(origins)
   return async (c, next) => {
     const origin = c.req.header('origin')
+    // Also an answer to nobody's page: a cache must not give it to one.
+    if (!everybody) c.header('vary', 'Origin')
     if (origin === undefined) return next()
     const allowed = everybody || listed.has(origin)
     if (allowed) {
       c.header('access-control-allow-origin', everybody ? '*' : origin)
-      c.header('access-control-expose-headers', 'Location, Retry-After')
+      if (!everybody) c.header('access-control-allow-credentials', 'true')
+      c.header('access-control-expose-headers', 'Location, Retry-After, WWW-Authenticate')
       if (c.req.method === 'OPTIONS') {
         c.header('access-control-allow-methods', 'GET, HEAD, POST, OPTIONS')
         c.header(
@@ -29,7 +32,6 @@ export function guard(origins: readonly string[]): MiddlewareHandler<EdgeEnv> {
         c.header('access-control-max-age', DAY_SECONDS)
       }
     }
-    if (!everybody) c.header('vary', 'Origin')
     if (!allowed && !READING.has(c.req.method) && !isSameOrigin(origin, c.req.header('host'))) {
       throw new Problem(403, 'denied', 'pages of this origin may not do that')
     }

@@ -1,13 +1,14 @@
 import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
 
 /** Why a stream to a client ended. */
-export type Closing = 'end' | 'left' | 'drain' | 'max-age' | 'too-slow'
+export type Closing = 'end' | 'left' | 'drain' | 'max-age' | 'token-expired' | 'too-slow'
 /** What a request for a stream got. */
 export type Opened = 'open' | 'reset' | 'busy' | 'over' | 'refused'
 
 export type EdgeMetrics = {
   opened(how: Opened): void
   closed(why: Closing): void
+  denied(status: 401 | 403): void
   wrote(events: number, bytes: number): void
   flushed(tookMs: number): void
   refilled(): void
@@ -31,6 +32,12 @@ export function createMetrics(
     name: 'baton_edge_closes_total',
     help: 'Streams that ended, by why.',
     labelNames: ['reason'],
+    registers,
+  })
+  const denials = new Counter({
+    name: 'baton_edge_denied_total',
+    help: 'Requests without a valid token (401), and without the grant or from a page they may not come from (403).',
+    labelNames: ['status'],
     registers,
   })
   // Added up here and told when asked: a write to a thousand clients should not count itself three thousand times.
@@ -84,6 +91,7 @@ export function createMetrics(
   return {
     opened: (outcome) => opens.inc({ outcome }),
     closed: (reason) => closes.inc({ reason }),
+    denied: (status) => denials.inc({ status }),
     wrote: (events, bytes) => {
       written.events += events
       written.writes++

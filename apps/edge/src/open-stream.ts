@@ -3,6 +3,7 @@ import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
 import type { Position } from '@baton/core/position'
 import { STREAM_HEADERS, type Format } from '@baton/sse/format'
+import { lastsMs } from './access/access.ts'
 import { acceptsStream } from './accepts.ts'
 import type { EdgeEnv } from './app.ts'
 import { Client } from './client.ts'
@@ -54,17 +55,28 @@ export async function openStream<T extends Event>(
 ): Promise<Response> {
   const refusal = refusalOf(edge, c)
   if (refusal !== null) return refuse(edge, c, refusal)
+  const leave = edge.connections.enter(c.get('access').client)
+  if (leave === null) return refuse(edge, c, 'limit')
   edge.opening++
+  let streams = false
   try {
-    return await open(edge, c, request)
+    const response = await open(edge, c, request, leave)
+    streams = response === RESPONSE_ALREADY_SENT
+    return response
   } catch (error) {
     return refuse(edge, c, error)
   } finally {
     edge.opening--
+    if (!streams) leave()
   }
 }
 
-async function open<T extends Event>(edge: Edge, c: Context<EdgeEnv>, request: StreamRequest<T>): Promise<Response> {
+async function open<T extends Event>(
+  edge: Edge,
+  c: Context<EdgeEnv>,
+  request: StreamRequest<T>,
+  leave: () => void,
+): Promise<Response> {
   const { outgoing } = c.env
   // A request behind another on its connection waits for its turn; only then is it time to look where the log stands.
   const socket = await StreamResponse.socketOf(outgoing)
@@ -82,7 +94,7 @@ async function open<T extends Event>(edge: Edge, c: Context<EdgeEnv>, request: S
     if (c.req.method === 'HEAD' || gone.signal.aborted) return c.body(null, 200, { ...STREAM_HEADERS })
     seat = (await request.seat?.(edge, hold)) ?? null
     if (gone.signal.aborted) return c.body(null, 200, { ...STREAM_HEADERS })
-    begin(edge, c, socket, { hold, seat }, request, start)
+    begin(edge, c, socket, { hold, seat, leave }, request, start)
     streams = true
     return RESPONSE_ALREADY_SENT
   } finally {
@@ -98,7 +110,7 @@ function begin<T extends Event>(
   edge: Edge,
   c: Context<EdgeEnv>,
   socket: Awaited<ReturnType<typeof StreamResponse.socketOf>>,
-  { hold, seat }: { hold: Hold<T>; seat: Seat | null },
+  { hold, seat, leave }: { hold: Hold<T>; seat: Seat | null; leave: () => void },
   request: Pick<StreamRequest<T>, 'format' | 'types'>,
   start: Start,
 ): void {
@@ -118,11 +130,13 @@ function begin<T extends Event>(
     bufferBytes: config.clientBufferBytes,
     heartbeatMs: config.heartbeatMs,
     closesAtMs: performance.now() + config.maxAgeMs * (2 / 3 + (Math.random() * 2) / 3),
+    expiresAtMs: performance.now() + lastsMs(c.get('access')),
     metrics,
     onClosed: (closed) => {
       edge.clients.delete(closed)
       seat?.leave()
       hold.release()
+      leave()
     },
   })
   edge.clients.add(client)

@@ -33,6 +33,12 @@ export class Rates {
     return true
   }
 
+  /** Has this client used up what is its own? Takes nothing. */
+  isOver(client: string, nowMs: number): boolean {
+    const own = this.#clients.get(client)
+    return own !== undefined && !has(own, this.#perClient, nowMs)
+  }
+
   #bucketOf(client: string, nowMs: number): Bucket {
     const bucket = this.#clients.get(client) ?? { tokens: this.#perClient, atMs: nowMs }
     // Set again, it is the youngest in the map's order.

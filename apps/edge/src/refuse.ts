@@ -16,10 +16,10 @@ export function refusalOf(edge: Edge, c: Context<EdgeEnv>): BusyReason | null {
   const { config } = edge
   if (edge.draining) return 'draining'
   if (config.maxConnections > 0 && edge.load >= config.maxConnections) return 'limit'
-  return edge.opens.take(addressOf(edge, c), performance.now()) ? null : 'limit'
+  return edge.opens.take(c.get('access').client, performance.now()) ? null : 'limit'
 }
 
-/** The address of who asks; nobody is known better than by that here. */
+/** The address of who asks: whom nobody knows better is known by that. */
 export const addressOf = (edge: Edge, c: Context<EdgeEnv>): string =>
   clientAddress(c.env.incoming.socket.remoteAddress, c.req.header('x-forwarded-for'), edge.isTrusted)
 

@@ -123,6 +123,14 @@ export const publishedSchema = z
   })
   .openapi('Published')
 
+export const ticketSchema = z
+  .object({
+    ticket: z.string().openapi({ description: 'Given as ?ticket= to a route that streams, at any edge.' }),
+    expiresAt: z.string().openapi({ description: 'It must have been opened by then, once.' }),
+    endsAt: z.string().openapi({ description: 'Once opened it opens streams until then: the end of its token.' }),
+  })
+  .openapi('Ticket')
+
 export const relaySchema = z
   .object({
     relay: z.string(),

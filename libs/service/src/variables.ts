@@ -85,6 +85,7 @@ export const edgeVariables = {
   BATON_OPENS_PER_CLIENT: whole(20),
   BATON_OPENS_TOTAL: whole(1000),
   BATON_MAX_CONNECTIONS: whole(10_000),
+  BATON_CONNECTIONS_PER_CLIENT: whole(0).unwrap().optional(),
   BATON_PUBLISH_PER_SECOND: whole(1000),
   BATON_MAX_AGE_MS: whole(2_700_000, 100),
   BATON_TOPIC_STATE_URL: z.string().optional(),

@@ -1,6 +1,12 @@
 /** Every stream, bucket and subject, built here and nowhere else. `nats/README.md` shows them as a table. */
 export const STREAM = { runs: 'RUNS', topics: 'TOPICS', alerts: 'ALERTS' } as const
-export const BUCKET = { runs: 'runs', status: 'status', claims: 'claims', heartbeats: 'heartbeats' } as const
+export const BUCKET = {
+  runs: 'runs',
+  status: 'status',
+  claims: 'claims',
+  heartbeats: 'heartbeats',
+  tickets: 'tickets',
+} as const
 export type Bucket = (typeof BUCKET)[keyof typeof BUCKET]
 
 export const runSubject = (run: string): string => `run.${run}`

@@ -69,6 +69,7 @@ export function desiredTopology(options: TopologyOptions): Partial<StreamConfig>
     bucket(options, BUCKET.status, 'what is: written by the owner of a run alone', 1024 * MiB),
     bucket(options, BUCKET.claims, 'who tails a run; expires unless renewed', 256 * MiB),
     bucket(options, BUCKET.heartbeats, 'liveness.<run> and progress.<run>; each expires', 256 * MiB),
+    bucket(options, BUCKET.tickets, 'tickets to streams, by a hash of the token; each expires', 256 * MiB),
   ]
 }
 

@@ -1,9 +1,11 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { END, type StoredEvent } from '@baton/core/event'
+import { grantOfRun } from '@baton/core/grants'
 import { isRunId } from '@baton/core/ids'
 import { formatPosition } from '@baton/core/position'
 import { formatOwn } from '@baton/sse/format'
+import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import { readAsked, type RunAsked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
@@ -52,6 +54,7 @@ export const runEvents =
     const header = c.env.incoming.headers['last-event-id'] as string | undefined
     const asked = readAsked(header, query.lastEventId, query.from)
     if (!isRunId(run)) throw unknownRun(run)
+    requireGrant(c, 'subscribe', grantOfRun(run))
     return openStream<StoredEvent>(edge, c, {
       scope: ({ store }) => runScope(store.nats, run),
       format: query.format ?? 'plain',

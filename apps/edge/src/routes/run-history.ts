@@ -1,11 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
+import { grantOfRun } from '@baton/core/grants'
 import { isRunId } from '@baton/core/ids'
 import type { StoredEvent } from '@baton/core/event'
 import { formatPosition, type Position } from '@baton/core/position'
 import { runOrder } from '@baton/core/splice'
 import { envelope } from '@baton/sse/format'
+import { lastsMs, requireGrant, type Access } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import { readAsked, type RunAsked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
@@ -53,6 +55,7 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const { after, from, limit, wait } = runHistoryRoute.request.query.parse(c.req.query())
   const asked = readAsked(undefined, after, from)
   if (!isRunId(run)) throw unknownRun(run)
+  requireGrant(c, 'subscribe', grantOfRun(run))
   const gone = AbortSignal.any([c.req.raw.signal, AbortSignal.timeout(wait * 1000 + 2 * OPEN_TIMEOUT_MS)])
   const { feeds, nats } = edge.store
   const hold = await feeds.hold(runScope(nats, run))
@@ -61,7 +64,9 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     const lost = feed.head === null ? await lostEnd(feed, await findRun(nats, hold)) : null
     const settled = await within(OPEN_TIMEOUT_MS, settle(nats, feed, asked, lost, gone))
     if (settled.kind === 'over') return c.json(answer(feed, feed.last, [], true, null), 200)
-    if (wait > 0 && settled.lostEnd === null) await waitBeyond(edge, feed, settled.place, wait * 1000, gone)
+    if (wait > 0 && settled.lostEnd === null) {
+      await waitBeyond(edge, c.get('access'), feed, settled.place, wait * 1000, gone)
+    }
     const { events, reset } = await readPage(edge, feed, settled, limit, gone)
     const [newest] = events.slice(-1)
     const place = newest === undefined ? (reset?.place ?? settled.place) : runOrder.position(newest)
@@ -139,21 +144,28 @@ const isBehind = (place: Position, last: Position): boolean =>
 /** Waits until there is an event after the place, or for so long. */
 async function waitBeyond(
   edge: Edge,
+  access: Access,
   feed: Feed<StoredEvent>,
   place: Position,
   waitMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   const { maxConnections } = edge.config
-  if (maxConnections > 0 && edge.load >= maxConnections) {
+  const leave = maxConnections > 0 && edge.load >= maxConnections ? null : edge.connections.enter(access.client)
+  if (leave === null) {
     throw new Problem(429, 'limit', 'too many requests wait; try again later', { 'retry-after': '2' })
   }
   edge.polls++
   try {
-    const until = AbortSignal.any([signal, edge.leaving, AbortSignal.timeout(waitMs)])
+    const until = AbortSignal.any([
+      signal,
+      edge.leaving,
+      AbortSignal.timeout(Math.min(waitMs, Math.max(0, lastsMs(access)))),
+    ])
     while (!until.aborted && !isBehind(place, feed.last)) await feed.changed(until)
   } finally {
     edge.polls--
+    leave()
   }
 }
 

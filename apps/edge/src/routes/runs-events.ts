@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
 import { END } from '@baton/core/event'
+import { grantOfRun } from '@baton/core/grants'
 import { isRunId } from '@baton/core/ids'
 import { formatPosition } from '@baton/core/position'
 import type { RunStatus } from '@baton/core/records'
@@ -9,6 +10,7 @@ import type { TimedEvent } from '@baton/core/timed'
 import { formatOwn } from '@baton/sse/format'
 import { runSubject, STREAM } from '@baton/store/names'
 import { readLastOf } from '@baton/store/timed-log'
+import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import { readTimedAsked, type Asked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
@@ -58,6 +60,7 @@ export const runsEvents =
     const asked = readTimedAsked(header, query.lastEventId, query.from)
     const wrong = runs.find((run) => !isRunId(run))
     if (wrong !== undefined) throw unknownRun(wrong)
+    requireGrant(c, 'subscribe', ...runs.map(grantOfRun))
     return openStream<TimedEvent>(edge, c, {
       scope: ({ store }) => runsScope(store, runs),
       format: 'envelope',

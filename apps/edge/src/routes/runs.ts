@@ -3,9 +3,11 @@ import { createRoute } from '@hono/zod-openapi'
 import { z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
+import { grantOfRun } from '@baton/core/grants'
 import { isRunId } from '@baton/core/ids'
 import { parseRegistration } from '@baton/core/run'
 import { register, requestCancel } from '@baton/store/registry'
+import { mayLookAt, requireGrant, requireLook } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
@@ -49,6 +51,7 @@ const MAX_BODY_BYTES = 256 * 1024
 export const registerRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const body = readJson(await readBody(c.req.raw, MAX_BODY_BYTES))
   const id = runIdOf(body)
+  requireGrant(c, 'manage', grantOfRun(id))
   const parsed = parseRegistration(id, body)
   if (!parsed.ok) throw new BatonError('invalid', parsed.reason)
   const { created } = await register(edge.store.nats, parsed.value)
@@ -99,7 +102,9 @@ export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   if (labels.some((label) => !label.includes(':'))) throw new BatonError('invalid', 'label: must be key:value')
   const { nats, runs, judge, feeds } = edge.store
   const [byState, byLabel] = [fitsState(state), fitsLabels(labels)]
-  const page = await runs.list((known) => byState(known) && byLabel(known), after ?? '', limit + 1)
+  const { grants } = c.get('access')
+  const fits = (known: Known) => mayLookAt(grants, known.run) && byState(known) && byLabel(known)
+  const page = await runs.list(fits, after ?? '', limit + 1)
   const fares = await judge.judge(page.slice(0, limit))
   const view = (known: Known) =>
     viewRun(nats, known, fares.get(known.run) ?? UNKNOWN_HEALTH, feeds.clientsOf(runKey(known.run)))
@@ -124,7 +129,11 @@ export const showRunRoute = createRoute({
   },
 })
 
-export const showRun = (edge: Edge) => async (c: Context<EdgeEnv>) => c.json(await show(edge, paramOf(c)), 200)
+export const showRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
+  const id = paramOf(c)
+  requireLook(c, id)
+  return c.json(await show(edge, id), 200)
+}
 
 export const cancelRunRoute = createRoute({
   method: 'post',
@@ -141,6 +150,7 @@ export const cancelRunRoute = createRoute({
 
 export const cancelRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const id = paramOf(c)
+  requireGrant(c, 'manage', grantOfRun(id))
   const before = await show(edge, id)
   if (before.state === 'ended') return c.json(before, 200)
   if (!(await requestCancel(edge.store.nats, id))) {

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { ALL_RUNS } from '@baton/core/grants'
+import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
@@ -21,7 +23,11 @@ export const relaysRoute = createRoute({
   },
 })
 
-export const listRelays = (edge: Edge) => (c: Context<EdgeEnv>) => c.json([...edge.store.relays.list()], 200)
+/** Processes and hosts are the business of whoever manages all runs. */
+export const listRelays = (edge: Edge) => (c: Context<EdgeEnv>) => {
+  requireGrant(c, 'manage', ALL_RUNS)
+  return c.json([...edge.store.relays.list()], 200)
+}
 
 export const livezRoute = createRoute({
   method: 'get',
@@ -49,8 +55,11 @@ export const metricsRoute = createRoute({
   responses: { 200: { description: 'The figures', ...text } },
 })
 
-export const metrics = (edge: Edge) => async (c: Context<EdgeEnv>) =>
-  c.text(await edge.registry.metrics(), 200, { 'content-type': edge.registry.contentType })
+/** On the port that clients reach; so, where tokens are asked for, only for whoever manages all runs. */
+export const metrics = (edge: Edge) => async (c: Context<EdgeEnv>) => {
+  requireGrant(c, 'manage', ALL_RUNS)
+  return c.text(await edge.registry.metrics(), 200, { 'content-type': edge.registry.contentType })
+}
 
 /** The page at `/` is another app's; it is read as files, when asked for. */
 const console = new URL('../../../console/', import.meta.url)

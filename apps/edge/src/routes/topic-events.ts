@@ -1,10 +1,12 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
+import { grantOfTopic } from '@baton/core/grants'
 import { isTopicFilter } from '@baton/core/ids'
 import type { TimedEvent } from '@baton/core/timed'
 import { findCollision, hasWildcard, reduceFilters } from '@baton/core/topic-filter'
 import { STREAM, topicSubject } from '@baton/store/names'
+import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import { readTimedAsked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
@@ -36,6 +38,7 @@ export const topicEvents =
   (edge: Edge) =>
   async (c: Context<EdgeEnv>): Promise<Response> => {
     const filters = readFilters(c.req.queries('topic') ?? [])
+    requireGrant(c, 'subscribe', ...filters.map(grantOfTopic))
     const query = topicStreamQuery.parse(c.req.query())
     requireStream(c)
     const header = c.env.incoming.headers['last-event-id'] as string | undefined

@@ -1,16 +1,17 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
+import { grantOfTopic } from '@baton/core/grants'
 import { isTopic } from '@baton/core/ids'
 import { formatPosition } from '@baton/core/position'
 import { STREAM, topicSubject } from '@baton/store/names'
 import { messageId, publishTopic, publishTopics, type Published, type TopicMessage } from '@baton/store/publish-topic'
 import { readInfo, readLastOf, readNextOf, viewStream } from '@baton/store/timed-log'
+import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
 import { readBytes } from '../read-body.ts'
-import { addressOf } from '../refuse.ts'
 import {
   problemSchema,
   publishedSchema,
@@ -59,6 +60,7 @@ export const publishTopicRoute = createRoute({
 /** `POST /topics/:topic`. A 2xx is the word of the store: the event is there, at this sequence. */
 export const publishOne = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const topic = requireTopic(c.req.param('topic') ?? '')
+  requireGrant(c, 'publish', grantOfTopic(topic))
   const data = readText(await readBytes(c.req.raw, MAX_BODY_BYTES))
   const key = (c.req.header('idempotency-key') ?? '').trim()
   if (key.length > MAX_KEY_CHARACTERS) {
@@ -102,6 +104,7 @@ export const publishMany = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     throw new BatonError('invalid', 'Idempotency-Key: goes with POST /topics/<topic> only')
   }
   const messages = [found.data].flat().map(toMessage)
+  requireGrant(c, 'publish', ...messages.map(({ topic }) => grantOfTopic(topic)))
   admit(edge, c, messages.length)
   const nats = storeOf(edge)
   if (!Array.isArray(found.data)) {
@@ -130,6 +133,7 @@ export const showTopicRoute = createRoute({
 /** `GET /topics/:topic`. The position is looked up first: who follows from it misses nothing of what is shown later. */
 export const showTopic = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const topic = requireTopic(c.req.param('topic') ?? '')
+  requireGrant(c, 'subscribe', grantOfTopic(topic))
   const { nats } = edge.store
   const subject = topicSubject(topic)
   const part = { stream: STREAM.topics, subjects: [subject] }
@@ -176,7 +180,7 @@ function readJson(text: string): unknown {
 
 /** Who publishes; throws where this one may not do so now. */
 function admit(edge: Edge, c: Context<EdgeEnv>, events: number): string {
-  const publisher = addressOf(edge, c)
+  const { client: publisher } = c.get('access')
   if (edge.publishes.take(publisher, performance.now(), events)) return publisher
   throw new Problem(429, 'limit', 'more events than one publisher may store per second', { 'retry-after': '1' })
 }

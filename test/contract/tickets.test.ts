@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readKey } from '@baton/store/bucket'
+import { BUCKET } from '@baton/store/names'
+import { eventually } from '../kit/eventually.ts'
+import { ISSUER, SECRET, signToken, type Claims } from '../kit/issuer.ts'
+import { LocalEdge } from '../kit/local-edge.ts'
+import { LogServer } from '../kit/log-server.ts'
+import { SseClient } from '../kit/sse-client.ts'
+import { writeTopic } from '../kit/topics.ts'
+import { writeRange } from '../kit/write-events.ts'
+
+/** Tickets open streams for an EventSource, which can send no header. */
+
+const OPEN_MS = 2000
+const AUTH = {
+  ticketOpenMs: OPEN_MS,
+  auth: {
+    keys: { kind: 'secret', secret: SECRET },
+    algorithms: ['HS256'],
+    issuers: [ISSUER],
+    audience: null,
+  },
+} as const
+
+let log: LogServer
+let one: LocalEdge
+let two: LocalEdge
+beforeAll(async () => {
+  log = await LogServer.start()
+  one = await LocalEdge.start(log.server.url, AUTH)
+  two = await LocalEdge.start(log.server.url, AUTH)
+  await writeRange(log.nats, 'r1', 1, 3)
+})
+afterAll(async () => {
+  await one[Symbol.asyncDispose]()
+  await two[Symbol.asyncDispose]()
+  await log[Symbol.asyncDispose]()
+})
+
+type Made = { ticket: string; expiresAt: string; endsAt: string }
+/** In so many seconds, as a token says it. */
+const inSeconds = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds
+const GRANTS = { subscribe: ['run:r1', 'topic:orders.*'], publish: ['topic:>'], manage: ['run:*'] }
+
+async function askFor(claims: Claims = {}): Promise<Response> {
+  const authorization = `Bearer ${await signToken({ baton: GRANTS, ...claims })}`
+  return fetch(`${one.url}/tickets`, { method: 'POST', headers: { authorization } })
+}
+async function makeTicket(claims: Claims = {}): Promise<Made> {
+  const response = await askFor(claims)
+  expect(response.status).toBe(201)
+  return (await response.json()) as Made
+}
+const stream = (edge: LocalEdge, ticket: string, run = 'r1') => `${edge.url}/runs/${run}/events?ticket=${ticket}`
+async function status(url: string, init: RequestInit = {}): Promise<number> {
+  const response = await fetch(url, init)
+  await response.body?.cancel()
+  return response.status
+}
+
+test('a ticket opens streams at another edge, again and again, of what its token may follow', async () => {
+  const { ticket, expiresAt, endsAt } = await makeTicket()
+  expect(Date.parse(expiresAt) - Date.now()).toBeLessThanOrEqual(OPEN_MS)
+  expect(Date.parse(endsAt) - Date.now()).toBeGreaterThan(500_000)
+  await using client = new SseClient({ urls: [stream(two, ticket), stream(one, ticket)] })
+  await client.untilEvents(3)
+  client.drop()
+  await eventually(
+    'it is back at the other edge',
+    () => client.openings.length >= 2 && client.openings[1]?.status === 200,
+  )
+  await writeRange(log.nats, 'r1', 4, 5)
+  await client.untilEvents(5)
+  expect(client.openings.every((opening) => opening.status === 200)).toBe(true)
+  expect(await status(`${two.url}/topics/events?topic=orders.1&ticket=${ticket}`)).toBe(200)
+  expect(await status(stream(two, ticket, 'r2'))).toBe(403)
+  expect(await status(`${two.url}/topics/events?topic=orders.>&ticket=${ticket}`)).toBe(403)
+})
+
+test('a ticket does nothing but open streams, and goes with no other token', async () => {
+  const { ticket } = await makeTicket()
+  for (const path of ['/runs/r1', '/runs/r1/history', '/runs', '/topics/orders.1']) {
+    expect(await status(`${one.url}${path}?ticket=${ticket}`)).toBe(401)
+  }
+  for (const path of ['/topics/orders.1', '/tickets', '/runs/r1/cancel', '/runs/r1/events']) {
+    expect(await status(`${one.url}${path}?ticket=${ticket}`, { method: 'POST', body: 'x' })).toBe(401)
+  }
+  const authorization = `Bearer ${await signToken({ baton: GRANTS })}`
+  expect(await status(stream(one, ticket), { headers: { authorization } })).toBe(401)
+  expect(await status(stream(one, `${ticket}&ticket=another`))).toBe(401)
+  expect(await status(stream(one, ticket), { headers: { cookie: 'baton=stale' } })).toBe(200)
+})
+
+test('one that is not opened in time is none any more, at no edge; one that was stays', async () => {
+  const [late, opened] = [await makeTicket(), await makeTicket()]
+  expect(await status(stream(one, opened.ticket))).toBe(200)
+  const key = (ticket: string) => ticket.split('.').slice(0, 2).join('.')
+  await eventually(
+    'the bucket forgets it',
+    async () => (await readKey(log.nats, BUCKET.tickets, key(late.ticket))).value === null,
+  )
+  expect(await status(stream(one, late.ticket))).toBe(401)
+  expect(await status(stream(two, late.ticket))).toBe(401)
+  expect(await status(stream(two, opened.ticket))).toBe(200)
+})
+
+test('it ends with its token: the stream by a bye, and who returns gets 401', async () => {
+  // A token is taken for 5 s after its end, since clocks differ.
+  const { ticket } = await makeTicket({ exp: inSeconds(-2) })
+  await using client = new SseClient({ urls: [stream(one, ticket), stream(two, ticket)] })
+  await client.untilEvents(3)
+  const bye = await client.until('a bye', (frame) => frame.event === 'stream.bye')
+  expect(bye.data).toBe('{"reason":"token-expired"}')
+  await client.done
+  expect(client.openings.at(-1)?.status).toBe(401)
+  expect(await status(stream(one, ticket))).toBe(401)
+})
+
+test('a guess is none: not of the form, not made, or made with another secret', async () => {
+  const { ticket } = await makeTicket()
+  const [owner, place, secret = ''] = ticket.split('.')
+  const other = `${owner}.${place}.${secret.startsWith('A') ? 'B' : 'A'}${secret.slice(1)}`
+  for (const guess of ['x', '%00', `${owner}.*.${secret}`, `${owner}.999.${secret}`, other, `${ticket}x`]) {
+    expect(await status(stream(two, guess))).toBe(401)
+  }
+  expect(await status(stream(two, ticket))).toBe(200)
+  // What is stored opens nothing by itself.
+  const { value } = await readKey(log.nats, BUCKET.tickets, `${owner}.${place}`)
+  expect(value).not.toContain(secret)
+})
+
+test('an address that guesses too fast has to wait, and opened tickets from there go on', async () => {
+  const { ticket } = await makeTicket()
+  expect(await status(stream(two, ticket))).toBe(200)
+  const accept = { headers: { accept: 'text/event-stream' } }
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, async (_, at) => (await fetch(stream(two, `guess-${at}`), accept)).status),
+  )
+  expect(new Set(answers)).toContain(401)
+  const busy = await fetch(stream(two, 'guess'), accept)
+  expect(await busy.text()).toContain('"reason":"limit"')
+  expect(await status(stream(two, ticket), accept)).toBe(200)
+})
+
+test('one token has a bounded number of them, whoever asks and however fast', async () => {
+  const at = await LocalEdge.start(log.server.url, { ...AUTH, ticketOpenMs: 60_000 })
+  try {
+    const authorization = `Bearer ${await signToken({ baton: GRANTS, jti: 'greedy' })}`
+    const ask = async () => {
+      const response = await fetch(`${at.url}/tickets`, { method: 'POST', headers: { authorization } })
+      return { status: response.status, retryAfter: response.headers.get('retry-after') }
+    }
+    const answers = []
+    for (let round = 0; round < 30; round++) answers.push(...(await Promise.all(Array.from({ length: 10 }, ask))))
+    const made = answers.filter((answer) => answer.status === 201).length
+    expect(made).toBeLessThanOrEqual(256)
+    await eventually('the places are full', async () => (await ask()).status === 429)
+    const places = await log.nats.jsm.streams.info('KV_tickets', { subjects_filter: '$KV.tickets.>' })
+    const most = Object.keys(places.state.subjects ?? {}).reduce<Record<string, number>>((counts, subject) => {
+      const owner = subject.split('.')[2] ?? ''
+      return { ...counts, [owner]: (counts[owner] ?? 0) + 1 }
+    }, {})
+    expect(Math.max(...Object.values(most))).toBe(256)
+  } finally {
+    await at[Symbol.asyncDispose]()
+  }
+})
+
+test('while NATS is away an edge goes on with the tickets it knows, and says of others that it cannot know', async () => {
+  await using apart = await LogServer.start()
+  await using edge = await LocalEdge.start(apart.server.url, AUTH)
+  const authorization = `Bearer ${await signToken({ baton: GRANTS })}`
+  const ask = async () =>
+    ((await (await fetch(`${edge.url}/tickets`, { method: 'POST', headers: { authorization } })).json()) as Made).ticket
+  await writeTopic(apart.nats, 'orders.1', 'paid')
+  const [known, unknown] = [await ask(), await ask()]
+  const follow = (ticket: string) => `${edge.url}/topics/events?topic=orders.1&ticket=${ticket}`
+  expect(await status(follow(known))).toBe(200)
+  apart.server.pause()
+  try {
+    const accept = { headers: { accept: 'text/event-stream' } }
+    const answer = await (await fetch(follow(unknown), accept)).text()
+    expect(answer).toContain('event: stream.busy')
+    expect(answer).toContain('"reason":"unavailable"')
+    expect(await status(follow(unknown))).toBe(503)
+    // What may be followed is known; where the topic stands may not be. In no case is the ticket refused.
+    const again = await fetch(follow(known), accept)
+    expect(again.status).toBe(200)
+    await again.body?.cancel()
+  } finally {
+    apart.server.resume()
+  }
+})
+
+test('an edge that asks for no tokens has nothing to make tickets of', async () => {
+  await using open = await LocalEdge.start(log.server.url)
+  expect(await status(`${open.url}/tickets`, { method: 'POST' })).toBe(409)
+  expect(await status(`${open.url}/runs/r1/events?ticket=any`)).toBe(200)
+})
