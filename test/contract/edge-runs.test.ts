@@ -374,6 +374,7 @@ test('the description has every route and the schemas that check them', async ()
     '/runs/{run}/cancel',
     '/runs/{run}/events',
     '/runs/{run}/history',
+    '/tickets',
     '/topics',
     '/topics/events',
     '/topics/{topic}',

@@ -47,12 +47,15 @@ type Deps = {
  */
 export class RunJudge {
   readonly #deps: Deps
+  /** Aborts what a look waits for when the edge ends, which is no failure of anything. */
+  readonly #signal: AbortSignal
   readonly #observation = new Observation(LOOK_MS)
   #madeAtMs = Number.POSITIVE_INFINITY
   #looking = false
 
   constructor(deps: Deps, signal: AbortSignal) {
     this.#deps = deps
+    this.#signal = signal
     const forget = deps.nats.onDisconnect(() => this.#observation.interrupt())
     const looker = setInterval(() => void this.#look(), LOOK_MS)
     signal.addEventListener(
@@ -131,6 +134,7 @@ export class RunJudge {
       const live = [...runs.all()].filter(({ status }) => status?.state !== 'ended')
       this.#observation.looked(nowMs, new Map(live.map((known) => [known.run, presenceOf(known)])))
     } catch (error) {
+      if (this.#signal.aborted) return
       if (!(error instanceof BatonError)) throw error
       log.debug({ code: error.code }, 'look.undone')
       this.#observation.interrupt()
