@@ -10,6 +10,8 @@ export type AppOptions = {
   readonly environment?: Readonly<Record<string, string>>
   /** The folder with apps/ and libs/: a changed copy of the source. Default: this checkout. */
   readonly source?: string
+  /** The route whose 200 says that it has started. Default: `/readyz`. */
+  readonly startedAt?: '/livez' | '/readyz'
 }
 
 /** What an app of ours gets: nothing of the test's own environment that could change how it behaves. */
@@ -99,7 +101,7 @@ export class App {
 export async function startRelay(id: string, options: AppOptions): Promise<App> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  return App.start(id, url, `${url}/readyz`, () =>
+  return App.start(id, url, url + (options.startedAt ?? '/readyz'), () =>
     startApp('relay', id, options, {
       BATON_NATS_URL: options.natsUrl,
       BATON_RELAY_ID: id,
@@ -114,7 +116,7 @@ export async function startRelay(id: string, options: AppOptions): Promise<App> 
 export async function startEdge(id: string, options: AppOptions): Promise<App> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  return App.start(id, url, `${url}/readyz`, () =>
+  return App.start(id, url, url + (options.startedAt ?? '/readyz'), () =>
     startApp('edge', id, options, {
       BATON_NATS_URL: options.natsUrl,
       BATON_PORT: String(port),
@@ -128,7 +130,7 @@ export async function startEdge(id: string, options: AppOptions): Promise<App> {
 export async function startWatchdog(id: string, options: AppOptions): Promise<App> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  return App.start(id, url, `${url}/readyz`, () =>
+  return App.start(id, url, url + (options.startedAt ?? '/readyz'), () =>
     startApp('watchdog', id, options, {
       BATON_NATS_URL: options.natsUrl,
       BATON_HEALTH_PORT: String(port),

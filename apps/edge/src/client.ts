@@ -57,6 +57,11 @@ export class Client {
     return this.#place
   }
 
+  /** What waits in its socket. */
+  get pendingBytes(): number {
+    return this.#response?.pendingBytes ?? 0
+  }
+
   get closed(): boolean {
     return this.#closed
   }

@@ -1,3 +1,4 @@
+import { UNREADY_AFTER_MS } from '@baton/service/health'
 import type { Log } from '@baton/service/log'
 import { Registry } from '@baton/service/metrics'
 import { BatonError } from '@baton/core/errors'
@@ -37,11 +38,6 @@ export type Store = {
 
 /** Replays that may read the log at once: enough for a crowd that comes back, too few to starve what is live. */
 const MAX_REPLAYS = 64
-/**
- * Every edge loses NATS at the same moment when a leader is elected: were all unready then, there would be no edge at
- * all, though streams that are open stay so. Only a loss that outlasts an election counts.
- */
-const UNREADY_AFTER_MS = 15_000
 /** Clients are looked at several times a heartbeat, so that one is at most a fifth late, and no stream outlives its token by long. */
 const TICKS_PER_HEARTBEAT = 5
 /** Streams ended per second while draining, so that they do not come back all at once. */
@@ -51,7 +47,7 @@ const GOODBYES_PER_SECOND = 200
 export class Edge {
   readonly config: EdgeConfig
   readonly log: Log
-  readonly registry = new Registry()
+  readonly registry: Registry
   readonly metrics: EdgeMetrics
   readonly clients = new Set<Client>()
   readonly opens: Rates
@@ -74,7 +70,8 @@ export class Edge {
   readonly #leaving = new AbortController()
   readonly #ticker: NodeJS.Timeout
 
-  constructor(config: EdgeConfig, log: Log) {
+  constructor(config: EdgeConfig, log: Log, registry = new Registry()) {
+    this.registry = registry
     this.config = config
     this.log = log
     this.opens = new Rates(config.opensPerClient, config.opensTotal)
@@ -83,10 +80,12 @@ export class Edge {
     this.tokens = config.auth === null ? null : new Tokens(config.auth, log)
     this.tickets = new Tickets(config.ticketOpenMs, config.opensPerClient)
     this.isTrusted = trustedProxies(config.trustedProxies)
-    this.metrics = createMetrics(this.registry, {
+    this.metrics = createMetrics(registry, {
       clients: () => this.clients.size,
       feeds: () => this.#store?.feeds.size ?? 0,
       replays: () => this.#store?.feeds.replays ?? 0,
+      ringsBytes: () => this.#store?.feeds.ringsBytes ?? 0,
+      queueBytes: () => [...this.clients].reduce((sum, { pendingBytes }) => sum + pendingBytes, 0),
     })
     this.#pacer = new Pacer((tookMs) => this.metrics.flushed(tookMs))
     this.#ticker = setInterval(

@@ -301,6 +301,7 @@ export class Feed<T extends Event> implements Source {
   #resetTo({ place, block, until }: Mending): void {
     const [from, to] = [formatPosition(this.last), formatPosition(place)]
     this.#deps.log.warn({ feed: this.scope.name, from, to }, 'feed.reset')
+    this.#deps.metrics.feedReset()
     if (place.sequence < this.last.sequence) this.#ring.clear(place)
     this.#splice.restart(place, until)
     this.#ring.push(new OwnEntry(place, block, until))

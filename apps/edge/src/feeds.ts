@@ -52,6 +52,13 @@ export class Feeds {
     return replays
   }
 
+  /** What the rings of all feeds hold. */
+  get ringsBytes(): number {
+    let bytes = 0
+    for (const { feed } of this.#feeds.values()) bytes += feed.ring.bytes
+    return bytes
+  }
+
   /** How many clients follow this scope here. */
   clientsOf(key: string): number {
     return this.#feeds.get(key)?.feed.subscribers ?? 0

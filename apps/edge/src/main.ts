@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import { createLog } from '@baton/service/log'
 import { orExit, runService } from '@baton/service/run-service'
 import { sleep, whenAborted } from '@baton/service/sleep'
-import { collectDefaultMetrics } from '@baton/service/metrics'
+import { processRegistry } from '@baton/service/metrics'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { makeTopology } from '@baton/store/make-topology'
 import { readEdgeConfig } from './config.ts'
@@ -15,8 +15,7 @@ const log = createLog('edge', config.logLevel)
 await runService(main, { log, graceMs: config.graceMs })
 
 async function main(stop: AbortSignal): Promise<void> {
-  const edge = new Edge(config.edge, log)
-  collectDefaultMetrics({ register: edge.registry })
+  const edge = new Edge(config.edge, log, processRegistry())
   const { server, port } = await listen(edge, config.host, config.port)
   log.info({ url: `http://${config.host}:${port}`, port, pid: process.pid }, 'edge.listening')
 

@@ -12,6 +12,7 @@ export type EdgeMetrics = {
   wrote(events: number, bytes: number): void
   flushed(tookMs: number): void
   refilled(): void
+  feedReset(): void
   replayed(): void
   checkFailed(): void
 }
@@ -19,18 +20,24 @@ export type EdgeMetrics = {
 /** The figures of an edge. No label ever holds a run, a client or anything else without a bound. */
 export function createMetrics(
   registry: Registry,
-  now: { clients: () => number; feeds: () => number; replays: () => number },
+  now: {
+    clients: () => number
+    feeds: () => number
+    replays: () => number
+    ringsBytes: () => number
+    queueBytes: () => number
+  },
 ): EdgeMetrics {
   const registers = [registry]
   const opens = new Counter({
     name: 'baton_edge_opens_total',
-    help: 'Requests for a stream, by what they got.',
+    help: 'Requests for a stream, by what they got',
     labelNames: ['outcome'],
     registers,
   })
   const closes = new Counter({
     name: 'baton_edge_closes_total',
-    help: 'Streams that ended, by why.',
+    help: 'Streams that ended, by why',
     labelNames: ['reason'],
     registers,
   })
@@ -52,27 +59,32 @@ export function createMetrics(
         this.inc(written[what])
       },
     })
-  total('events', 'Events written to clients.')
-  total('writes', 'Writes of events to clients.')
-  total('bytes', 'Bytes of events written to clients.')
+  total('events', 'Events written to clients')
+  total('writes', 'Writes of events to clients')
+  total('bytes', 'Bytes of events written to clients')
   const refills = new Counter({
     name: 'baton_edge_refills_total',
-    help: 'Holes in live feeds filled from the log.',
+    help: 'Holes in live feeds filled from the log',
+    registers,
+  })
+  const resets = new Counter({
+    name: 'baton_edge_feed_resets_total',
+    help: 'Holes that the log could not fill, told to the clients of a live feed by a reset',
     registers,
   })
   const replays = new Counter({
     name: 'baton_edge_replays_total',
-    help: 'Replays started for clients behind their feed.',
+    help: 'Replays started for clients behind their feed',
     registers,
   })
   const failed = new Counter({
     name: 'baton_edge_tail_checks_failed_total',
-    help: 'Tail checks that got no answer.',
+    help: 'Tail checks that got no answer',
     registers,
   })
   const flush = new Histogram({
     name: 'baton_edge_flush_seconds',
-    help: 'Time one round of writes to all clients with news took.',
+    help: 'Time one round of writes to all clients with news took',
     buckets: [0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5],
     registers,
   })
@@ -85,9 +97,11 @@ export function createMetrics(
         this.set(read())
       },
     })
-  gauge('baton_edge_clients', 'Open streams.', now.clients)
-  gauge('baton_edge_feeds', 'Runs followed for clients.', now.feeds)
-  gauge('baton_edge_replays', 'Replays going on.', now.replays)
+  gauge('baton_edge_clients', 'Open streams', now.clients)
+  gauge('baton_edge_feeds', 'Runs, topics and sets followed for clients', now.feeds)
+  gauge('baton_edge_replays_running', 'Replays going on', now.replays)
+  gauge('baton_edge_rings_bytes', 'What the rings of all feeds hold', now.ringsBytes)
+  gauge('baton_edge_queue_bytes', 'What waits in the sockets of all clients', now.queueBytes)
   return {
     opened: (outcome) => opens.inc({ outcome }),
     closed: (reason) => closes.inc({ reason }),
@@ -99,6 +113,7 @@ export function createMetrics(
     },
     flushed: (tookMs) => flush.observe(tookMs / 1000),
     refilled: () => refills.inc(),
+    feedReset: () => resets.inc(),
     replayed: () => replays.inc(),
     checkFailed: () => failed.inc(),
   }

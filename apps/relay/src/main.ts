@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { serveHealth } from '@baton/service/health'
 import { createLog } from '@baton/service/log'
+import { processRegistry } from '@baton/service/metrics'
 import { orExit, runService, StartError } from '@baton/service/run-service'
 import { connectNats } from '@baton/store/connect'
 import { RELAY_CONNECTION } from '@baton/store/names'
@@ -21,14 +22,18 @@ await runService((stop, askToStop) => main(config, stop, askToStop), { log, grac
 
 async function main(config: RelayConfig, stop: AbortSignal, askToStop: (by: string) => void): Promise<void> {
   let relay: Relay | null = null
-  if (config.healthPort > 0) await health(config.healthPort, () => relay, stop)
+  const registry = processRegistry()
+  if (config.healthPort > 0) {
+    const health = { live: () => true, ready: () => relay?.ready ?? false }
+    await serveHealth({ port: config.healthPort, host: '127.0.0.1', health, registry }, stop)
+  }
   const nats = await connectNats({ ...config.nats, name: RELAY_CONNECTION + boot }, stop, (error) =>
     log.warn({ err: error }, 'nats.waiting'),
   )
   await makeTopology(nats, config.topology, log, stop)
   const maxEventBytes = eventCap(config.upstream.maxEventBytes, nats.nc.info?.max_payload ?? 2 ** 20)
   const upstream = createUpstream({ ...config.upstream, maxEventBytes })
-  relay = new Relay(config, { nats, upstream, boot, log })
+  relay = new Relay(config, { nats, upstream, boot, registry, log })
   log.info({ pid: process.pid }, 'relay.started')
   await relay.run(stop, askToStop)
   await upstream.agent.destroy()
@@ -39,18 +44,4 @@ function eventCap(asked: number, maxPayload: number): number {
   const most = maxPayload - HEADER_ROOM_BYTES
   if (asked > most) throw new StartError(`BATON_MAX_EVENT_BYTES: the NATS server's max_payload allows at most ${most}`)
   return asked === 0 ? most : asked
-}
-
-async function health(port: number, relay: () => Relay | null, stop: AbortSignal): Promise<void> {
-  const { Registry } = await import('@baton/service/metrics')
-  const empty = new Registry()
-  await serveHealth(
-    {
-      port,
-      host: '127.0.0.1',
-      health: { live: () => true, ready: () => relay()?.ready ?? false },
-      registry: () => relay()?.metrics.registry ?? empty,
-    },
-    stop,
-  )
 }

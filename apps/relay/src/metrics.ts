@@ -1,30 +1,24 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from '@baton/service/metrics'
+import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
 
 /** Every metric of a relay. Labels are bounded: never a run, a job or a URL. */
-export function createMetrics(owned: () => number, loopLagMs: () => number) {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+export function createMetrics(
+  registry: Registry,
+  now: { runs: () => number; queueBytes: () => number; loopLagMs: () => number },
+) {
   const registers = [registry]
-  // oxlint-disable-next-line no-new -- prom-client registers a metric by making it
-  new Gauge({
-    name: 'baton_relay_runs',
-    help: 'Runs this relay owns',
-    registers,
-    collect() {
-      this.set(owned())
-    },
-  })
-  // oxlint-disable-next-line no-new -- as above
-  new Gauge({
-    name: 'baton_relay_loop_lag_seconds',
-    help: 'How late the timers of this process are',
-    registers,
-    collect() {
-      this.set(loopLagMs() / 1000)
-    },
-  })
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  gauge('baton_relay_runs', 'Runs this relay owns', now.runs)
+  gauge('baton_relay_queue_bytes', 'Events that wait for NATS, of all runs together', now.queueBytes)
+  gauge('baton_relay_loop_lag_seconds', 'How late the timers of this process are', () => now.loopLagMs() / 1000)
   return {
-    registry,
     claims: new Counter({
       name: 'baton_relay_claims_total',
       help: 'Claims by outcome',
@@ -33,8 +27,15 @@ export function createMetrics(owned: () => number, loopLagMs: () => number) {
     }),
     takeovers: new Counter({
       name: 'baton_relay_takeovers_total',
-      help: 'Runs taken over from another relay, by what gave it away',
+      help: 'Runs taken that had an owner before, by what made this relay go for them',
       labelNames: ['cause'],
+      registers,
+    }),
+    takeoverSeconds: new Histogram({
+      name: 'baton_relay_takeover_seconds',
+      help: 'From what made this relay go for a run that had an owner before to its own epoch',
+      labelNames: ['cause'],
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15],
       registers,
     }),
     peersDead: new Counter({

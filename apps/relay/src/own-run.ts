@@ -45,6 +45,8 @@ export type Owned = {
   readonly claim: HeldClaim
   /** The owner record's sequence as it was before the claim. */
   readonly ownerSequence: number
+  /** It has its own epoch. */
+  readonly onOwned: () => void
   /** The status an earlier owner left. */
   readonly status: RunStatus | null
   /** Aborts when somebody wishes the run cancelled. */
@@ -120,6 +122,7 @@ class RunOwner {
     const { claim, ownerSequence } = this.#owned
     try {
       const { fence, tail } = await this.#takeEpoch(ownerSequence)
+      this.#owned.onOwned()
       this.#log.info({ epoch: fence.epoch, index: tail.last?.index ?? tail.checkpoint?.index ?? 0 }, 'run.owned')
       const { spec } = this.#owned
       const run = { id: spec.run, jobs: spec.jobs.map(({ job }) => job), terminalTypes: this.#terminalTypes }

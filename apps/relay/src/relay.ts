@@ -1,18 +1,21 @@
 import { claimDelayMs, rank, rebalance, share } from '@baton/core/balance'
 import { isCode } from '@baton/core/errors'
 import type { Parsed, RunSpec } from '@baton/core/run'
+import { UNREADY_AFTER_MS } from '@baton/service/health'
 import type { Log } from '@baton/service/log'
+import type { Registry } from '@baton/service/metrics'
 import { pause, whenAborted } from '@baton/service/sleep'
 import { Slots } from '@baton/service/slots'
 import { Claims, type HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
+import { watchConnection, type Connection } from '@baton/store/connection'
 import { askRelease, onDrainRequests, onReleased, onReleaseRequests, type Draining } from '@baton/store/peers'
 import { readOwner } from '@baton/store/run-log'
 import { ClaimQueue } from './claim-queue.ts'
 import type { RelayConfig } from './config.ts'
 import { KnownRuns } from './known-runs.ts'
 import { createMetrics } from './metrics.ts'
-import { ownRun, type OwnDeps, type OwnOutcome } from './own-run.ts'
+import { ownRun, type OwnDeps, type Owned, type OwnOutcome } from './own-run.ts'
 import { Peers } from './peers.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -28,7 +31,16 @@ const BUDGET_BYTES = 256 * 2 ** 20
 
 type Task = { readonly leave: AbortController; readonly cancel: AbortController; done: Promise<void> }
 
-type Deps = { readonly nats: Nats; readonly upstream: Upstream; readonly boot: string; readonly log: Log }
+/** What made this relay go for a run, and when. */
+type Occasion = { readonly cause: string; readonly atMs: number }
+
+type Deps = {
+  readonly nats: Nats
+  readonly upstream: Upstream
+  readonly boot: string
+  readonly registry: Registry
+  readonly log: Log
+}
 
 /**
  * Keeps the active runs of KV `runs` tailed, together with its peers and with no coordinator: what it sees makes it try,
@@ -45,6 +57,7 @@ export class Relay {
   readonly #queue = new ClaimQueue()
   readonly #slots = new Slots(CLAIMS_AT_ONCE)
   #known!: KnownRuns
+  #connection: Connection | null = null
   #ready = false
   #stopping = false
 
@@ -64,16 +77,18 @@ export class Relay {
       onDead: (dead, how) => this.#onDead(dead, how),
       log,
     })
-    this.metrics = createMetrics(
-      () => this.#tasks.size,
-      () => this.#peers.loopLagMs,
-    )
+    const budget = { bytes: 0, limitBytes: BUDGET_BYTES }
+    this.metrics = createMetrics(deps.registry, {
+      runs: () => this.#tasks.size,
+      queueBytes: () => budget.bytes,
+      loopLagMs: () => this.#peers.loopLagMs,
+    })
     this.#own = {
       nats,
       relay,
       boot,
       upstream,
-      budget: { bytes: 0, limitBytes: BUDGET_BYTES },
+      budget,
       readings: new Slots(READINGS_AT_ONCE),
       heartbeatWriteMs: config.heartbeatWriteMs,
       livenessTtlMs: config.livenessTtlMs,
@@ -84,9 +99,10 @@ export class Relay {
     }
   }
 
-  /** Everything wanted has been read once. */
+  /** Everything wanted has been read once, and NATS is there, or was a moment ago. */
   get ready(): boolean {
-    return this.#ready && !this.#stopping
+    const lostForMs = this.#connection?.lostForMs ?? 0
+    return this.#ready && !this.#stopping && lostForMs < UNREADY_AFTER_MS
   }
 
   /** Works until `stop` aborts, then hands every run over and returns. A request to drain asks for that end. */
@@ -94,6 +110,7 @@ export class Relay {
     const { nats, boot } = this.#deps
     // Peers and renewals go on while the runs are handed over.
     const over = new AbortController()
+    this.#connection = watchConnection(nats, () => undefined, over.signal)
     this.#known = new KnownRuns(
       nats,
       {
@@ -206,11 +223,12 @@ export class Relay {
     const decision = this.#decide(run)
     if (decision === 'leave' || this.#room() <= 0) return
     if (decision === 'ask') return this.#ask(run)
+    const atMs = performance.now()
     const live = this.#peers.live()
     const place = rank(run, this.#deps.boot, live)
     const fair = share(Math.max(1, this.#known.active.size), live.length)
     const turnMs = claimDelayMs({ rank: place, owned: this.#tasks.size, share: fair })
-    this.#queue.add(run, turnMs, live.length < 2, () => void this.#attempt(run, cause))
+    this.#queue.add(run, turnMs, live.length < 2, () => void this.#attempt(run, { cause, atMs }))
   }
 
   #ask(run: string): void {
@@ -220,17 +238,14 @@ export class Relay {
     void this.#peers.askUnknown(claim.boot, AbortSignal.timeout(ASK_AGAIN_MS)).catch(() => undefined)
   }
 
-  async #attempt(run: string, cause: string): Promise<void> {
+  async #attempt(run: string, occasion: Occasion): Promise<void> {
     // Several runs may have been about to be gone for when there was room for one.
     if (this.#tasks.has(run) || this.#room() <= 0) return
     const task: Task = { leave: new AbortController(), cancel: new AbortController(), done: Promise.resolve() }
     this.#tasks.set(run, task)
-    const before = this.#known.claim(run)
     task.done = this.#slots
       .use(() => this.#claim(run))
-      .then((claimed) =>
-        claimed === null ? undefined : this.#work(run, task, claimed, before === null ? null : cause),
-      )
+      .then((claimed) => (claimed === null ? undefined : this.#work(run, task, claimed, occasion)))
       .catch((error: unknown) => this.#failed(run, error))
       .finally(() => this.#tasks.delete(run))
     await task.done
@@ -262,29 +277,38 @@ export class Relay {
     run: string,
     task: Task,
     { claim, ownerSequence }: { claim: HeldClaim; ownerSequence: number },
-    takenOver: string | null,
+    { cause, atMs }: Occasion,
   ): Promise<void> {
     if (this.#stopping) task.leave.abort(new Error('stopping'))
-    if (takenOver !== null) this.metrics.takeovers.inc({ cause: takenOver })
-    const outcome = await this.#tailOwned(run, task, claim, ownerSequence).catch(async (error: unknown) => {
-      await claim.release().catch(() => undefined)
-      throw error
-    })
+    const onOwned = () => {
+      if (ownerSequence === 0) return
+      this.metrics.takeovers.inc({ cause })
+      this.metrics.takeoverSeconds.observe({ cause }, (performance.now() - atMs) / 1000)
+    }
+    const outcome = await this.#tailOwned(run, task, { claim, ownerSequence, onOwned }).catch(
+      async (error: unknown) => {
+        await claim.release().catch(() => undefined)
+        throw error
+      },
+    )
     this.#queue.succeeded(run)
     if (outcome === 'lost') this.metrics.lost.inc()
     if (outcome === 'released') this.metrics.released.inc()
     if (outcome === 'ended') this.#known.ended(run)
   }
 
-  async #tailOwned(run: string, task: Task, claim: HeldClaim, ownerSequence: number): Promise<OwnOutcome> {
+  async #tailOwned(
+    run: string,
+    task: Task,
+    taken: Pick<Owned, 'claim' | 'ownerSequence' | 'onOwned'>,
+  ): Promise<OwnOutcome> {
     // Begun and no longer wanted means cancelled; the leader has the word, for there is no way back.
     const wanted = this.#known.wanted(run) ?? (await this.#known.learnWanted(run))
     if (wanted === null || (wanted.ok && wanted.value.cancel)) task.cancel.abort(new Error('cancelled'))
     return await ownRun(
       {
         spec: wanted?.ok === true ? wanted.value : nothingWanted(run),
-        claim,
-        ownerSequence,
+        ...taken,
         status: this.#known.status(run),
         cancelled: task.cancel.signal,
         leave: task.leave,

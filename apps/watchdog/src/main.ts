@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { WATCHDOG } from '@baton/core/records'
 import { serveHealth } from '@baton/service/health'
 import { createLog } from '@baton/service/log'
-import { Registry } from '@baton/service/metrics'
+import { processRegistry } from '@baton/service/metrics'
 import { orExit, runService } from '@baton/service/run-service'
 import { connectNats } from '@baton/store/connect'
 import { WATCHDOG_CONNECTION } from '@baton/store/names'
@@ -18,16 +18,15 @@ await runService((stop) => main(config, stop), { log, graceMs: config.graceMs })
 
 async function main(config: WatchdogConfig, stop: AbortSignal): Promise<void> {
   let watchdog: Watchdog | null = null
-  const none = new Registry()
+  const registry = processRegistry()
   if (config.healthPort > 0) {
     const health = { live: () => true, ready: () => watchdog?.ready ?? false }
-    const registry = () => watchdog?.metrics.registry ?? none
     await serveHealth({ port: config.healthPort, host: '127.0.0.1', health, registry }, stop)
   }
   const nats = await connectNats({ ...config.nats, name: WATCHDOG_CONNECTION + self.boot }, stop, (error) =>
     log.warn({ err: error }, 'nats.waiting'),
   )
-  watchdog = new Watchdog(config, { nats, self, log })
+  watchdog = new Watchdog(config, { nats, self, registry, log })
   const { metrics } = watchdog
   log.info({ pid: process.pid, on_orphan: config.onOrphan, webhook: config.webhook !== null }, 'watchdog.started')
   if (config.webhook !== null && config.webhook.secret === null) log.warn('webhook.unsigned')

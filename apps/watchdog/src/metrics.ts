@@ -1,12 +1,10 @@
 import { VERDICTS, type Verdict } from '@baton/core/judge'
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from '@baton/service/metrics'
+import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
 
 type Now = { readonly verdicts: () => ReadonlyMap<Verdict, number>; readonly observedMs: () => number }
 
 /** Every metric of a watchdog. Labels are bounded: never a run. */
-export function createMetrics(now: Now) {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+export function createMetrics(registry: Registry, now: Now) {
   const registers = [registry]
   // oxlint-disable-next-line no-new -- prom-client registers a metric by making it
   new Gauge({
@@ -31,10 +29,9 @@ export function createMetrics(now: Now) {
   const counter = <T extends string>(name: string, help: string, ...labelNames: T[]) =>
     new Counter({ name, help, labelNames, registers })
   return {
-    registry,
     sweeps: counter('baton_watchdog_sweeps_total', 'Looks at all runs, by how they went', 'outcome'),
     alerts: counter('baton_watchdog_alerts_total', 'Changed verdicts told by this watchdog', 'verdict'),
-    webhook: counter('baton_watchdog_webhook_total', 'Attempts to send an alert to the webhook', 'outcome'),
+    webhook: counter('baton_watchdog_webhook_attempts_total', 'Attempts to send an alert to the webhook', 'outcome'),
     orphans: counter('baton_watchdog_orphans_total', 'Orphans this watchdog went to end', 'outcome'),
     sweepSeconds: new Histogram({
       name: 'baton_watchdog_sweep_seconds',

@@ -10,7 +10,9 @@ import {
 } from '@baton/core/judge'
 import { Observation } from '@baton/core/observation'
 import type { Alert } from '@baton/core/records'
+import { UNREADY_AFTER_MS } from '@baton/service/health'
 import type { Log } from '@baton/service/log'
+import type { Registry } from '@baton/service/metrics'
 import { pause } from '@baton/service/sleep'
 import { Slots } from '@baton/service/slots'
 import { listAlerts, readAlert, storeAlert, type LastAlert } from '@baton/store/alerts'
@@ -25,8 +27,6 @@ import { WatchedRuns, type Watched } from './watched-runs.ts'
 
 /** Every so many looks what is only watched between them is read as a whole. */
 const FULL_LOOK_EVERY = 6
-/** A watchdog that has not seen everything for so long is not ready: longer than an election in NATS. */
-const READY_MS = 15_000
 /** After a look that failed. */
 const AGAIN_MS = 500
 const ENDINGS_AT_ONCE = 8
@@ -62,22 +62,22 @@ export class Watchdog {
   #looks = 0
   #lookedAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(config: WatchdogConfig, deps: { nats: Nats; self: Self; log: Log }) {
+  constructor(config: WatchdogConfig, deps: { nats: Nats; self: Self; registry: Registry; log: Log }) {
     this.#config = config
     this.#nats = deps.nats
     this.#self = deps.self
     this.#log = deps.log
     this.#observation = new Observation(config.sweepMs)
     this.#claims = new Claims({ nats: deps.nats, ...deps.self, ...config.claim, log: deps.log })
-    this.metrics = createMetrics({
+    this.metrics = createMetrics(deps.registry, {
       verdicts: () => this.#counts,
       observedMs: () => this.#observation.observedMs(performance.now()),
     })
   }
 
-  /** It has lately seen everything. */
+  /** It has seen everything not longer ago than an election of NATS takes. */
   get ready(): boolean {
-    return performance.now() - this.#lookedAtMs < READY_MS + this.#config.sweepMs
+    return performance.now() - this.#lookedAtMs < UNREADY_AFTER_MS + this.#config.sweepMs
   }
 
   /** Works until `stop` aborts, finishes what it has begun, and returns. */
