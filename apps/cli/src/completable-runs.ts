@@ -6,7 +6,7 @@ import { withStore, type StoreOptions } from './open-store.ts'
 export const COMPLETE = 'complete'
 
 /** A person waits at the prompt. */
-const PATIENCE_MS = 700
+const PATIENCE_MS = 1500
 const MOST = 1000
 
 /** The ids of runs, for a shell; none where NATS does not answer at once, for a prompt is no place for complaints. */

@@ -11,6 +11,7 @@ import { SetupError } from '../setup/say.js'
 import { setUp } from '../setup/set-up.js'
 import { explain } from './exit.ts'
 import { COMPLETE, completableRuns } from './completable-runs.ts'
+import { readThresholds, thresholdComplaints, thresholdVariables } from '@baton/service/thresholds'
 import { createProgram } from './program.ts'
 import { createScreen } from './screen.ts'
 import type { Surroundings } from './surroundings.ts'
@@ -48,6 +49,14 @@ const around: Surroundings = {
   environment: process.env,
   store,
   topology: () => topologyOf(config()),
+  thresholds: () =>
+    readThresholds(
+      readConfig(process.env, thresholdVariables, {
+        others: allVariables,
+        patterns: [secretPattern],
+        relations: thresholdComplaints,
+      }),
+    ),
   token: () => config().BATON_TOKEN ?? null,
   complaints,
   programs: async () => [

@@ -37,7 +37,7 @@ export function columns(rows: readonly (readonly string[])[], width: number | nu
 }
 
 /** How wide each column is: as wide as it needs to be, and the widest give way while all together are too wide. */
-function widthsOf(rows: readonly (readonly string[])[], width: number | null): number[] {
+export function widthsOf(rows: readonly (readonly string[])[], width: number | null): number[] {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => visible(row[at] ?? '').length)))
   let beyond = widths.reduce((sum, one) => sum + one + GAP.length, -GAP.length) - (width ?? Infinity)
   for (; beyond > 0; beyond--) {

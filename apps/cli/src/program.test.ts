@@ -10,6 +10,9 @@ const program = createProgram({
   topology: () => {
     throw new Error('nobody sets anything up here')
   },
+  thresholds: () => {
+    throw new Error('nobody judges here')
+  },
   token: () => null,
   complaints: () => [],
   programs: () => Promise.resolve([]),
@@ -40,7 +43,7 @@ describe('the help of every command', () => {
 
   test('there is one of each', () => {
     const names = commands.map(([path]) => path)
-    expect(names).toEqual(expect.arrayContaining(['up', 'drain', 'alerts', 'config check', 'tail topic']))
+    expect(names).toEqual(expect.arrayContaining(['up', 'runs watch', 'drain', 'alerts', 'config check', 'tail topic']))
   })
 
   test.each(commands)(

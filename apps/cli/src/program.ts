@@ -11,6 +11,7 @@ import { runsAddCommand } from './commands/runs-add.ts'
 import { runsCancelCommand } from './commands/runs-cancel.ts'
 import { runsLsCommand } from './commands/runs-ls.ts'
 import { runsShowCommand } from './commands/runs-show.ts'
+import { runsWatchCommand } from './commands/runs-watch.ts'
 import { setupCommand } from './commands/setup.ts'
 import { tailCommand } from './commands/tail.ts'
 import { upCommand } from './commands/up.ts'
@@ -31,6 +32,7 @@ export function createProgram(around: Surroundings): Command {
   const runs = program.command('runs').description('what is tailed: list, watch, add and cancel').helpCommand(false)
   runsLsCommand(runs, tools)
   runsShowCommand(runs, tools)
+  runsWatchCommand(runs, tools)
   runsAddCommand(runs, tools)
   runsCancelCommand(runs, tools)
   alertsCommand(program, tools)

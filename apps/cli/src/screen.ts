@@ -8,11 +8,11 @@ const STYLES = { good: 'green', doubtful: 'yellow', bad: 'red', faint: 'dim', he
 /** Where results go: a terminal with a size, or a pipe or file, which has neither columns nor colours. */
 export type Screen = {
   /** Null where it is no terminal. */
-  size(): { readonly columns: number; readonly rows: number } | null
+  readonly size: () => { readonly columns: number; readonly rows: number } | null
   /** Leaves the text as it is where there are no colours, or nobody wants them (NO_COLOR). */
-  paint(tone: Tone, text: string): string
+  readonly paint: (tone: Tone, text: string) => string
   /** Writes as it is, for what moves the cursor. */
-  write(text: string): void
+  readonly write: (text: string) => void
 }
 
 export const createScreen = (stream: NodeJS.WriteStream): Screen => ({

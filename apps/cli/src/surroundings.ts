@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { Thresholds } from '@baton/core/judge'
 import type { Environment } from '@baton/service/config'
 import type { Nats } from '@baton/store/connect'
 import type { TopologyOptions } from '@baton/store/topology'
@@ -15,6 +16,8 @@ export type Surroundings = {
   readonly environment: Environment
   readonly store: () => StoreOptions
   readonly topology: () => TopologyOptions
+  /** By which runs are judged where no watchdog does. */
+  readonly thresholds: () => Thresholds
   /** What an edge is shown where nothing is said on the command line; null where there is none. */
   readonly token: () => string | null
   readonly complaints: () => readonly string[]

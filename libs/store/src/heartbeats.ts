@@ -121,6 +121,17 @@ export type HeartbeatTable = {
 }
 
 const WITNESS_TTL_MS = 60_000
+/** A watchdog writes its key several times in this. */
+const WATCHDOG_GONE_MS = 30_000
+
+/** How many watchdogs have looked lately. Throws `unavailable`. */
+export async function countWatchdogs(nats: Nats): Promise<number> {
+  const request = { multi_last: [keySubject(BUCKET.heartbeats, 'watchdog.*')] }
+  const found = await directGet(nats, bucketStream(BUCKET.heartbeats), request, REQUEST_TIMEOUT_MS)
+  const isFresh = ({ headers }: DirectMessage) =>
+    Date.now() - Date.parse(headers.find('Nats-Time-Stamp') ?? '') < WATCHDOG_GONE_MS
+  return found.filter((message) => hasValue(message) && isFresh(message)).length
+}
 
 /**
  * Reads all heartbeats. First a key of our own, `watchdog.<boot>`, is written: that it can be is the proof that the
