@@ -14,6 +14,8 @@ export type Script = {
   readonly perSecond: number
   /** Does it emit a terminal event after them? Default true; else it stays open in silence. */
   readonly ends?: boolean
+  /** The name of the terminal event; default `done`. */
+  readonly terminal?: 'done' | 'failed' | 'cancelled'
   /** Least size of an event's data. */
   readonly dataBytes?: number
   /** Every how many events one has an id: 1 = all, the default; 0 = none. */
@@ -52,7 +54,7 @@ export class AgentJob {
 
   constructor(base: string, script: Script) {
     const { mode = 'id', events, perSecond, ends = true, dataBytes = 0, idEvery = 1, pause } = script
-    const { window = 150, idRestart = 0, nondeterministic = false, keepaliveMs = 0 } = script
+    const { terminal = 'done', window = 150, idRestart = 0, nondeterministic = false, keepaliveMs = 0 } = script
     const query = new URLSearchParams({
       mode,
       // By default longer than the relay's wait between two connections lasts at the rates used here: a window that has
@@ -63,7 +65,7 @@ export class AgentJob {
       commentMs: String(keepaliveMs),
       count: String(events),
       everyMs: String(perSecond === 0 ? 0 : 1000 / perSecond),
-      terminal: ends ? 'done' : 'none',
+      terminal: ends ? terminal : 'none',
       size: String(dataBytes),
       idEvery: String(idEvery),
       pauseAfter: String(pause?.after ?? 0),

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { Emission, type Emitted } from '@baton/core/emission'
 import { agentName, isKeepalive } from '@baton/core/event'
 import type { JobCursor } from '@baton/core/records'
-import { follows, Resume, type Step } from '@baton/core/resume'
+import { Resume, wentOn, type Step } from '@baton/core/resume'
 import type { JobSpec } from '@baton/core/run'
 import { pause } from '@baton/service/sleep'
 import { createSseParser, type SseItem } from '@baton/sse/parse'
@@ -121,10 +121,8 @@ class StreamReader {
   /** The first event, or id, of the connection says whether what is stored has to be known. */
   async #begin(id: string | null): Promise<Resume> {
     if (this.#resume !== null) return this.#resume
-    const { cursor, sent, mode, known } = this.#input
-    const { ordinal, head, upstreamId, upstreamOffset } = cursor
-    const goesOn = sent && mode === 'auto' && upstreamOffset === 0 && id !== null && follows(upstreamId ?? '', id)
-    const unread = goesOn ? new Emission(1, ordinal, head) : null
+    const { cursor, known } = this.#input
+    const unread = wentOn(this.#input, id) ? new Emission(1, cursor.ordinal, cursor.head) : null
     const emission = this.#input.emission ?? unread ?? (await known())
     this.#resume = new Resume({ ...this.#input, emission })
     return this.#resume

@@ -40,6 +40,18 @@ export function follows(before: string, id: string): boolean {
 }
 
 /**
+ * Does the first id of a connection prove that the agent went on where it was asked to, so that nothing that is stored
+ * has to be read and compared? `sent`: Last-Event-ID was sent with the cursor's id.
+ */
+export function wentOn(
+  { mode, cursor, sent }: { mode: JobSpec['resume']; cursor: JobCursor; sent: boolean },
+  id: string | null,
+): boolean {
+  const { upstreamId, upstreamOffset } = cursor
+  return sent && mode === 'auto' && upstreamOffset === 0 && id !== null && follows(upstreamId ?? '', id)
+}
+
+/**
  * Decides, for one connection to an agent, which of its events are new. Pure: events in, steps out.
  *
  * Until it is decided, every event is compared with what is stored. The replays still possible are the ordinals at
