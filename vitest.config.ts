@@ -20,6 +20,7 @@ export default defineConfig({
             'apps/cli/setup/**/*.test.ts',
             'test/kit/**/*.test.ts',
             'test/check/**/*.test.ts',
+            'test/simulation/**/*.test.ts',
           ],
           sequence: { groupOrder: 0 },
         },

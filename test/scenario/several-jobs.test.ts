@@ -35,13 +35,13 @@ describe('a run of several jobs', () => {
     const pause = { after: 10, ms: 19_000 }
     const quiet = system.agents.job(`${run}-quiet`, { events: 20, perSecond: 0, pause })
     // It says all of it again, and gives no ids: told by its first event, which only the checkpoint still knows.
-    const replaying = system.agents.job(`${run}-replaying`, ({
-	mode: 'replay',
-	idEvery: 0,
-	events: 20,
-	perSecond: 0,
-	pause
-}))
+    const replaying = system.agents.job(`${run}-replaying`, {
+      mode: 'replay',
+      idEvery: 0,
+      events: 20,
+      perSecond: 0,
+      pause,
+    })
     const busy = ['a', 'b'].map((name) => system.agents.job(`${run}-${name}`, { events: 6000, perSecond: 400 }))
     const agents = [quiet, replaying, ...busy]
     await system.register(run, { jobs: agents.map(({ url }, at) => ({ job: `job-${at}`, url })) })
