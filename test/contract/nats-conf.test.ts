@@ -10,6 +10,7 @@ import { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findBinary, root } from '../kit/find-binary.ts'
 import { freePort } from '../kit/free-port.ts'
+import { passwordOf, PASSWORDS, type Role } from '../kit/nats-server.ts'
 import { natsServer } from '../../apps/cli/setup/programs.js'
 
 /** The configurations in nats/, as they are, with a real server. */
@@ -69,7 +70,6 @@ test('dev.conf: loopback, JetStream, no password, and the disconnect notice', as
 })
 
 test('cluster.conf: three nodes, passwords, three replicas, and the notice from another node', async () => {
-  const secrets = { BATON_NATS_PASSWORD: 'one-secret', BATON_NATS_SYS_PASSWORD: 'another' }
   const ports = await Promise.all(Array.from({ length: 6 }, () => freePort()))
   const routes = ports.slice(3).map((port) => `nats://127.0.0.1:${port}`)
   const servers = await Promise.all(
@@ -85,15 +85,15 @@ test('cluster.conf: three nodes, passwords, three replicas, and the notice from 
         routes.join(','),
       ]
       return start(`nats-${at + 1}`, ['-c', nats('cluster.conf'), ...own], {
-        ...secrets,
+        ...PASSWORDS,
         NATS_NAME: `nats-${at + 1}`,
         NATS_DATA: join(folder, String(at)),
       })
     }),
   )
   await Promise.all(servers.map((server) => server.said(/Server is ready/)))
-  const url = (at: number, login = 'baton:one-secret@') => `nats://${login}127.0.0.1:${ports[at]}`
-  const client = await connect(url(0), 'test')
+  const url = (at: number, role: Role) => `nats://${role}:${passwordOf(role)}@127.0.0.1:${ports[at]}`
+  const client = await connect(url(0, 'operator'), 'test')
   await eventually(
     'the cluster makes streams of three replicas',
     async () => {
@@ -105,8 +105,9 @@ test('cluster.conf: three nodes, passwords, three replicas, and the notice from 
   const { cluster, config } = await client.jsm.streams.info('RUNS')
   expect(config.num_replicas).toBe(3)
   expect(cluster?.replicas).toHaveLength(2)
-  await hearsDisconnect(client, url(1))
-  const stranger = connectNats({ servers: [url(2, '')], name: 'stranger' }, AbortSignal.timeout(1500))
+  await hearsDisconnect(client, url(1, 'relay'))
+  const nameless = `nats://127.0.0.1:${ports[2]}`
+  const stranger = connectNats({ servers: [nameless], name: 'stranger' }, AbortSignal.timeout(1500))
   await expect(stranger).rejects.toThrow()
 })
 

@@ -5,6 +5,7 @@ import type { Nats } from '@baton/store/connect'
 import { eventually } from './eventually.ts'
 import { root } from './find-binary.ts'
 import { freePort } from './free-port.ts'
+import { PASSWORDS, type Role } from './nats-server.ts'
 import { NatsNode } from './nats-node.ts'
 import { Proxy } from './proxy.ts'
 
@@ -19,8 +20,6 @@ export type NatsClusterOptions = {
 
 export const NODES = ['nats-1', 'nats-2', 'nats-3'] as const
 export type NodeName = (typeof NODES)[number]
-
-const LOGIN = { BATON_NATS_PASSWORD: 'baton', BATON_NATS_SYS_PASSWORD: 'sys' }
 
 const JSZ = '/jsz?accounts=true&streams=true'
 type Jsz = {
@@ -67,7 +66,7 @@ export class NatsCluster {
       const [port, monitorPort, routePort] = [ports[3 + at] ?? 0, ports[6 + at] ?? 0, routePorts[at] ?? 0]
       const configuration = await configure({ port, monitorPort, routePort, routes }, options)
       nodes.push(
-        new NatsNode({ name, folder: join(folder, name), port, monitorPort, configuration, environment: LOGIN }),
+        new NatsNode({ name, folder: join(folder, name), port, monitorPort, configuration, environment: PASSWORDS }),
       )
     }
     const cluster = new NatsCluster(folder, nodes, proxies)
@@ -79,6 +78,11 @@ export class NatsCluster {
   /** All nodes, as a client's list. */
   get url(): string {
     return this.nodes.map(({ url }) => url).join(',')
+  }
+
+  /** As `url`: the cluster's tests hurt nodes and streams, and everybody in them is one user that may do all. */
+  urlOf(_role: Role): string {
+    return this.url
   }
 
   node(name: string): NatsNode {
@@ -207,6 +211,10 @@ type Places = {
   readonly routes: readonly string[]
 }
 
+/** The users of nats/accounts.conf, and the one that the tests are. */
+const withTester = (accounts: string): string =>
+  accounts.replace('{ user: relay,', '{ user: baton, password: baton }\n      { user: relay,')
+
 /** nats/cluster.conf for this machine: on loopback, with the node's own ports. Everything else stands as it is shipped. */
 async function configure(
   { port, monitorPort, routePort, routes }: Places,
@@ -222,13 +230,13 @@ async function configure(
     ['listen: 0.0.0.0:4222', `listen: 127.0.0.1:${port}\nhttp: 127.0.0.1:${monitorPort}`],
     ['listen: 0.0.0.0:6222', `listen: 127.0.0.1:${routePort}${advertise}${noAdvertise}`],
     [/routes: \[.*\]/, `routes: [${routes.join(', ')}]`],
-    ['include "accounts.conf"', accounts ?? ''],
+    ['include "accounts.conf"', withTester(accounts ?? '')],
     ...(options.syncInterval === undefined
       ? []
       : [[/sync_interval: .*/, `sync_interval: ${options.syncInterval}`] as [RegExp, string]]),
   ]
   return changes.reduce((text, [from, to]) => {
-    const changed = text.replace(from, to)
+    const changed = text.replace(from, () => to)
     if (changed === text) throw new Error(`nats/cluster.conf has changed its form: no ${String(from)}`)
     return changed
   }, cluster ?? '')

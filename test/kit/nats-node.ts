@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Child } from './child.ts'
 import { findBinary } from './find-binary.ts'
+import { passwordOf } from './nats-server.ts'
 
 export type NatsNodeOptions = {
   readonly name: string
@@ -36,7 +37,7 @@ export class NatsNode {
 
   /** A user of the system account: what an operator would connect as. */
   get systemUrl(): string {
-    return `nats://sys:sys@127.0.0.1:${this.port}`
+    return `nats://sys:${passwordOf('sys')}@127.0.0.1:${this.port}`
   }
 
   get child(): Child {

@@ -5,7 +5,20 @@ import { Child } from './child.ts'
 import { eventually } from './eventually.ts'
 import { findBinary, root } from './find-binary.ts'
 
+/** The users of nats/accounts.conf. */
+export const ROLES = ['relay', 'edge', 'watchdog', 'producer', 'subscriber', 'operator', 'sys', 'team-a'] as const
+export type Role = (typeof ROLES)[number]
+
+export const passwordOf = (role: Role): string => `of-${role}`
+
+/** What a configuration with the users of nats/accounts.conf wants from the environment. */
+export const PASSWORDS: Readonly<Record<string, string>> = Object.fromEntries(
+  ROLES.map((role) => [`BATON_NATS_${role.toUpperCase().replace('-', '_')}_PASSWORD`, passwordOf(role)]),
+)
+
 export type NatsServerOptions = {
+  /** With the users of nats/accounts.conf: nats/server.conf as it is. Default: nats/dev.conf, where all may do all. */
+  readonly users?: boolean
   /** Does the server tell our account when a connection closes? Default true, as in the configuration we ship. */
   readonly notices?: boolean
   /** More lines for the configuration. */
@@ -41,6 +54,11 @@ export class NatsServer {
     return `nats://127.0.0.1:${this.#port}`
   }
 
+  /** Where a role connects; everybody at the same place while there are no users. */
+  urlOf(role: Role): string {
+    return this.#options.users === true ? `nats://${role}:${passwordOf(role)}@127.0.0.1:${this.#port}` : this.url
+  }
+
   /** A user of the system account: what an operator would connect as. */
   get systemUrl(): string {
     return `nats://sys:sys@127.0.0.1:${this.#port}`
@@ -59,14 +77,28 @@ export class NatsServer {
   async start(): Promise<void> {
     const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
     if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
-    const file = join(this.folder, 'nats.conf')
-    await writeFile(file, await configuration(this.#options))
+    const { args, environment } = await this.#configure()
     for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
-    const places = ['-p', String(this.#port), '-sd', join(this.folder, 'data'), '--ports_file_dir', this.folder]
-    const child = new Child('nats-server', binary, ['-c', file, ...places], { PATH: process.env['PATH'] ?? '' })
+    const places = ['-a', '127.0.0.1', '-p', String(this.#port), '--ports_file_dir', this.folder]
+    const child = new Child('nats-server', binary, [...args, ...places], {
+      PATH: process.env['PATH'] ?? '',
+      ...environment,
+    })
     this.#child = child
     await child.said(/Server is ready/)
     if (this.#port === -1) this.#port = await writtenPort(this.folder)
+  }
+
+  async #configure(): Promise<{ args: string[]; environment: Readonly<Record<string, string>> }> {
+    const data = join(this.folder, 'data')
+    if (this.#options.users === true) {
+      const { extra = '' } = this.#options
+      if (extra !== '') throw new Error('a server with users runs with nats/server.conf as it is')
+      return { args: ['-c', join(root, 'nats', 'server.conf')], environment: { ...PASSWORDS, NATS_DATA: data } }
+    }
+    const file = join(this.folder, 'nats.conf')
+    await writeFile(file, await configuration(this.#options))
+    return { args: ['-c', file, '-sd', data], environment: {} }
   }
 
   async kill(): Promise<void> {

@@ -2,11 +2,13 @@ import { connectNats, type Nats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
+import { ensureTopology } from '@baton/store/topology'
 import type { Claim } from '@baton/core/records'
 import { test as base } from 'vitest'
 import { livingChildren } from './child.ts'
 import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
+import { SMALL_TOPOLOGY } from './log-server.ts'
 import { NatsCluster, type NatsClusterOptions } from './nats-cluster.ts'
 import { NatsServer, type NatsServerOptions } from './nats-server.ts'
 import { startEdge, startRelay, type App } from './process.ts'
@@ -76,8 +78,9 @@ export class System {
     const start = (role: 'relays' | 'edges', count: number) =>
       Promise.all(
         Array.from({ length: count }, async (_, at) => {
-          const name = `${role === 'relays' ? 'relay' : 'edge'}-${at + 1}`
-          let natsUrl = nats.url
+          const user = role === 'relays' ? 'relay' : 'edge'
+          const name = `${user}-${at + 1}`
+          let natsUrl = nats.urlOf(user)
           if (proxied === role) {
             const own = await Promise.all(serversOf(nats).map((server) => Proxy.start(server)))
             proxies.set(name, own)
@@ -88,11 +91,14 @@ export class System {
           return (role === 'relays' ? startRelay : startEdge)(name, { natsUrl, ...common })
         }),
       )
-    const [agents, startedRelays, startedEdges, store] = await Promise.all([
+    const servers = nats.urlOf('operator').split(',')
+    const store = await connectNats({ servers, name: 'test' }, AbortSignal.timeout(20_000))
+    // Where there are users, a relay or an edge may make nothing.
+    if (options.nats?.users === true) await ensureTopology(store, SMALL_TOPOLOGY)
+    const [agents, startedRelays, startedEdges] = await Promise.all([
       Agents.start(),
       start('relays', relays),
       start('edges', edges),
-      connectNats({ servers: nats.url.split(','), name: 'test' }, AbortSignal.timeout(20_000)),
     ])
     return new System(nats, proxies, { store, agents, relays: startedRelays, edges: startedEdges })
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { CommanderError } from 'commander'
 import { ConfigError, readConfig } from '@baton/service/config'
 import { CHECK_CONFIG } from '@baton/service/run-service'
-import { allVariables, cliVariables, commonVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { allVariables, cliVariables, commonVariables, natsOf, secretPattern, topologyOf } from '@baton/service/variables'
 import { execute } from '../setup/execute.js'
 import { house, programs, root } from '../setup/places.js'
 import { find, natsCli, natsServer } from '../setup/programs.js'
@@ -42,7 +42,7 @@ for (const stream of [process.stdout, process.stderr]) {
 
 const variables = { ...commonVariables, ...cliVariables }
 const config = () => readConfig(process.env, variables, { others: allVariables, patterns: [secretPattern] })
-const store = () => ({ servers: config().BATON_NATS_URL, creds: config().BATON_NATS_CREDS })
+const store = () => natsOf(config())
 
 const around: Surroundings = {
   version: versionOf(join(import.meta.dirname, '..', 'package.json')),

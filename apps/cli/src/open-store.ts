@@ -1,9 +1,9 @@
 import { isCode } from '@baton/core/errors'
-import { connectNats, type Nats } from '@baton/store/connect'
+import { connectNats, type Nats, type NatsOptions } from '@baton/store/connect'
 import { isSetUp } from '@baton/store/is-set-up'
 import { CommandError } from './exit.ts'
 
-export type StoreOptions = { readonly servers: readonly string[]; readonly creds: string | undefined }
+export type StoreOptions = Omit<NatsOptions, 'name'>
 
 const CONNECT_MS = 5000
 
@@ -28,11 +28,10 @@ export async function withStore<T>(
 }
 
 export async function open(options: StoreOptions, name: string, signal: AbortSignal): Promise<Nats> {
-  const { servers, creds } = options
   let reason = ''
   const limited = AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)])
   try {
-    return await connectNats({ servers, name, creds }, limited, (error) => {
+    return await connectNats({ ...options, name }, limited, (error) => {
       reason = error instanceof Error ? error.message : String(error)
     })
   } catch (error) {

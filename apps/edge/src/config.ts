@@ -2,7 +2,7 @@ import { readConfig, type Environment } from '@baton/service/config'
 import type { Thresholds } from '@baton/core/judge'
 import { appVariables } from '@baton/service/app-variables'
 import { readThresholds, thresholdComplaints } from '@baton/service/thresholds'
-import { allVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { allVariables, natsOf, secretPattern, topologyOf } from '@baton/service/variables'
 import type { AuthConfig } from './access/keys.ts'
 import { readAuth, type AuthValues } from './access/read-auth.ts'
 import { trustedProxies } from './client-address.ts'
@@ -156,7 +156,7 @@ export function readEdgeConfig(environment: Environment) {
     port: values.BATON_PORT,
     graceMs: values.BATON_GRACE_MS,
     logLevel: values.BATON_LOG_LEVEL,
-    nats: { servers: values.BATON_NATS_URL, creds: values.BATON_NATS_CREDS },
+    nats: natsOf(values),
     topology: topologyOf(values),
   }
 }

@@ -5,6 +5,7 @@ import { sleep, whenAborted } from '@baton/service/sleep'
 import { processRegistry } from '@baton/service/metrics'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { makeTopology } from '@baton/store/make-topology'
+import { sayRefusals } from '@baton/store/refusals'
 import { readEdgeConfig } from './config.ts'
 import { Edge } from './edge.ts'
 import { close, listen } from './server.ts'
@@ -41,6 +42,7 @@ async function untilClosed({ nc }: Nats): Promise<never> {
 async function followNats(edge: Edge, signal: AbortSignal): Promise<Nats> {
   const name = `baton-edge-${hostname()}-${process.pid}`
   const nats = await connectNats({ ...config.nats, name }, signal, (error) => log.warn({ err: error }, 'nats.waiting'))
+  sayRefusals(nats, log)
   await makeTopology(nats, config.topology, log, signal)
   edge.use(nats, signal)
   log.info('edge.ready')

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { readConfig, type Environment } from '@baton/service/config'
 import { appVariables } from '@baton/service/app-variables'
-import { allVariables, secretPattern, topologyOf } from '@baton/service/variables'
+import { allVariables, natsOf, secretPattern, topologyOf } from '@baton/service/variables'
 import { isAllowEntry } from './guard-address.ts'
 
 /** The relay's variables, checked, in the shape the code uses. Throws ConfigError with every complaint. */
@@ -22,7 +22,7 @@ export function relayConfig(environment: Environment) {
     .filter(([name, value]) => secretPattern.test(name) && value !== undefined)
     .map(([name, value]): [string, string] => [name.slice('BATON_SECRET_'.length), value ?? ''])
   return {
-    nats: { servers: values.BATON_NATS_URL, creds: values.BATON_NATS_CREDS },
+    nats: natsOf(values),
     logLevel: values.BATON_LOG_LEVEL,
     graceMs: values.BATON_GRACE_MS,
     relay: values.BATON_RELAY_ID ?? hostname(),

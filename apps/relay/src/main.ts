@@ -6,6 +6,7 @@ import { orExit, runService, StartError } from '@baton/service/run-service'
 import { connectNats } from '@baton/store/connect'
 import { RELAY_CONNECTION } from '@baton/store/names'
 import { makeTopology } from '@baton/store/make-topology'
+import { sayRefusals } from '@baton/store/refusals'
 import { relayConfig, type RelayConfig } from './config.ts'
 import { Relay } from './relay.ts'
 import { createUpstream } from './upstream.ts'
@@ -30,6 +31,7 @@ async function main(config: RelayConfig, stop: AbortSignal, askToStop: (by: stri
   const nats = await connectNats({ ...config.nats, name: RELAY_CONNECTION + boot }, stop, (error) =>
     log.warn({ err: error }, 'nats.waiting'),
   )
+  sayRefusals(nats, log)
   await makeTopology(nats, config.topology, log, stop)
   const maxEventBytes = eventCap(config.upstream.maxEventBytes, nats.nc.info?.max_payload ?? 2 ** 20)
   const upstream = createUpstream({ ...config.upstream, maxEventBytes })

@@ -1,7 +1,7 @@
 import { readConfig, type Environment } from '@baton/service/config'
 import { appVariables } from '@baton/service/app-variables'
 import { readThresholds, thresholdComplaints } from '@baton/service/thresholds'
-import { allVariables, secretPattern } from '@baton/service/variables'
+import { allVariables, natsOf, secretPattern } from '@baton/service/variables'
 
 /** A verdict comes at most a sixth of the smallest threshold late. */
 const SWEEPS_PER_THRESHOLD = 6
@@ -20,7 +20,7 @@ export function watchdogConfig(environment: Environment) {
   const sweepMs = Math.min(quietMs, stallMs, disconnectMs, orphanMs) / SWEEPS_PER_THRESHOLD
   const url = values.BATON_WEBHOOK_URL
   return {
-    nats: { servers: values.BATON_NATS_URL, creds: values.BATON_NATS_CREDS },
+    nats: natsOf(values),
     logLevel: values.BATON_LOG_LEVEL,
     graceMs: values.BATON_GRACE_MS,
     healthPort: values.BATON_HEALTH_PORT,

@@ -6,6 +6,7 @@ import { processRegistry } from '@baton/service/metrics'
 import { orExit, runService } from '@baton/service/run-service'
 import { connectNats } from '@baton/store/connect'
 import { WATCHDOG_CONNECTION } from '@baton/store/names'
+import { sayRefusals } from '@baton/store/refusals'
 import { watchdogConfig, type WatchdogConfig } from './config.ts'
 import { Watchdog } from './watchdog.ts'
 import { sendAlerts } from './webhook.ts'
@@ -26,6 +27,7 @@ async function main(config: WatchdogConfig, stop: AbortSignal): Promise<void> {
   const nats = await connectNats({ ...config.nats, name: WATCHDOG_CONNECTION + self.boot }, stop, (error) =>
     log.warn({ err: error }, 'nats.waiting'),
   )
+  sayRefusals(nats, log)
   watchdog = new Watchdog(config, { nats, self, registry, log })
   const { metrics } = watchdog
   log.info({ pid: process.pid, on_orphan: config.onOrphan, webhook: config.webhook !== null }, 'watchdog.started')

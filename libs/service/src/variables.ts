@@ -26,6 +26,10 @@ export const commonVariables = {
       error: ({ input }) => `no such file: ${String(input)}`,
     })
     .optional(),
+  BATON_NATS_INBOX_PREFIX: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'must be tokens of [A-Za-z0-9_-] joined by dots')
+    .optional(),
   BATON_REPLICAS: z.enum(['1', '3']).default('1').transform(Number),
   BATON_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   BATON_RUNS_MAX_BYTES: whole(10 * GiB, 1_048_576),
@@ -39,8 +43,17 @@ export const commonVariables = {
   BATON_PROGRESS_TTL_MS: whole(3_600_000, 1000),
 }
 
+type Common = z.infer<z.ZodObject<typeof commonVariables>>
+
+/** Where NATS is, and as whom to connect. */
+export const natsOf = (values: Common) => ({
+  servers: values.BATON_NATS_URL,
+  creds: values.BATON_NATS_CREDS,
+  inboxPrefix: values.BATON_NATS_INBOX_PREFIX,
+})
+
 /** The limits of streams and buckets that the environment asks for. */
-export const topologyOf = (values: z.infer<z.ZodObject<typeof commonVariables>>) => ({
+export const topologyOf = (values: Common) => ({
   replicas: values.BATON_REPLICAS,
   runEvents: values.BATON_RUN_EVENTS,
   runsMaxAgeMs: values.BATON_RUNS_MAX_AGE_MS,

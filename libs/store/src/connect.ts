@@ -9,6 +9,8 @@ export type Nats = {
   readonly nc: NatsConnection
   readonly js: JetStreamClient
   readonly jsm: JetStreamManager
+  /** Answers come under this prefix: one that this user, and perhaps no other, may subscribe to. */
+  readonly inboxPrefix: string
   /** Called at each loss of the connection, until the returned function is; requests under way get no answer then. */
   readonly onDisconnect: (listener: () => void) => () => void
 }
@@ -19,6 +21,8 @@ export type NatsOptions = {
   readonly name: string
   /** Path of a .creds file. */
   readonly creds?: string | undefined
+  /** Where answers come; default `_INBOX.<user>` where the URL has a user, else `_INBOX`. */
+  readonly inboxPrefix?: string | undefined
 }
 
 /** How long one JetStream request may take: longer than a busy server, far shorter than an election. */
@@ -40,7 +44,8 @@ export async function connectNats(
       const nc = await dial(base)
       const jsm = await jetstreamManager(nc, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS })
       const onDisconnect = disconnects(nc)
-      return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm, onDisconnect }
+      const { inboxPrefix } = base
+      return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm, inboxPrefix, onDisconnect }
     } catch (error) {
       if (!waited) onWaiting(error)
       await delay(250, undefined, { signal })
@@ -63,10 +68,16 @@ function disconnects(nc: NatsConnection): Nats['onDisconnect'] {
   }
 }
 
-async function connectionOptions(options: NatsOptions): Promise<ConnectionOptions> {
+/**
+ * A user that may read only its own answers is given a prefix with its name in it, and one that may read all under
+ * `_INBOX.>`, as is the custom, loses nothing by it. A name that is no single token of a subject has no such prefix.
+ */
+const inboxOf = (user: string): string => (/^[A-Za-z0-9_-]+$/.test(user) ? `_INBOX.${user}` : '_INBOX')
+
+async function connectionOptions(options: NatsOptions): Promise<ConnectionOptions & { inboxPrefix: string }> {
   const first = options.servers[0] ?? ''
   const url = URL.canParse(first) ? new URL(first) : null
-  const password = url !== null && url.username !== ''
+  const user = decodeURIComponent(url?.username ?? '')
   return {
     servers: options.servers.map((server) => server.replace(/^([a-z]+:\/\/)[^@/]*@/i, '$1')),
     name: options.name,
@@ -78,7 +89,10 @@ async function connectionOptions(options: NatsOptions): Promise<ConnectionOption
     pingInterval: 2000,
     maxPingOut: 2,
     ignoreClusterUpdates: false,
-    ...(password ? { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } : {}),
+    inboxPrefix: options.inboxPrefix ?? inboxOf(user),
+    // A URL that says tls must not end in a password sent in clear, because the server has none to offer.
+    ...(options.servers.some((server) => /^tls:/i.test(server)) ? { tls: {} } : {}),
+    ...(user === '' ? {} : { user, pass: decodeURIComponent(url?.password ?? '') }),
     ...(options.creds === undefined ? {} : { authenticator: credsAuthenticator(await readFile(options.creds)) }),
   }
 }

@@ -32,7 +32,7 @@ export async function directGet(
 ): Promise<DirectMessage[]> {
   const found: DirectMessage[] = []
   const whole = Promise.withResolvers<void>()
-  const inbox = createInbox()
+  const inbox = createInbox(nats.inboxPrefix)
   const subscription = nats.nc.subscribe(inbox, {
     callback: (error, message) => {
       if (error !== null) return whole.reject(error)

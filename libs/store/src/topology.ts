@@ -228,10 +228,12 @@ async function streamInfo(nats: Nats, name: string): Promise<StreamInfo | null> 
 
 /** Per-message TTL with markers, fences on another subject and atomic batches came with 2.12. */
 function requireServer({ nc }: Nats): void {
-  const version = nc.info?.version ?? '0.0.0'
+  // While it is away the client does not know any more who it was.
+  if (nc.info === undefined) throw new BatonError('unavailable', 'look at the streams: NATS is away')
+  const { version } = nc.info
   const [major = 0, minor = 0] = version.split('.').map(Number)
   if (major < 2 || (major === 2 && minor < 12)) {
     throw new BatonError('unsupported', `nats-server ${version} is too old: Baton needs 2.12 or newer`)
   }
-  if (nc.info?.jetstream !== true) throw new BatonError('unsupported', 'this nats-server has JetStream turned off')
+  if (nc.info.jetstream !== true) throw new BatonError('unsupported', 'this nats-server has JetStream turned off')
 }

@@ -5,8 +5,9 @@ import { parseRunRecord } from '@baton/core/run'
 import { pause } from '@baton/service/sleep'
 import { listKeys } from '@baton/store/bucket'
 import type { Nats } from '@baton/store/connect'
-import { BUCKET, RELAY_CONNECTION } from '@baton/store/names'
+import { BEAT, BUCKET, DISCONNECT, RELAY_CONNECTION } from '@baton/store/names'
 import { onDisconnects } from '@baton/store/peers'
+import { onRefusals, type Refusal } from '@baton/store/refusals'
 import { planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
 import { CommandError } from '../exit.ts'
 import { hearRelays } from '../hear-relays.ts'
@@ -79,19 +80,21 @@ async function connected(target: Target, signal: AbortSignal): Promise<Finding[]
     if (!(error instanceof CommandError)) throw error
     return [{ what: 'NATS', verdict: 'wrong', detail: error.message }]
   }
+  const refused = new Map<string, Refusal>()
+  onRefusals(nats, (refusal) => refused.set(refusal.subject, refusal))
   try {
     const version = nats.nc.info?.version ?? 'unknown'
     const server: Finding = { what: 'NATS', verdict: 'good', detail: `${nats.nc.getServer()}, nats-server ${version}` }
     const parts = [
       () => topology(nats, target.topology),
-      () => notice(nats, target.store, signal),
-      () => relaysHeard(nats, signal),
+      () => notice(nats, target.store, refused, signal),
+      () => relaysHeard(nats, refused, signal),
       () => registry(nats, signal),
     ]
     // One after the other: they would hear each other, and a slow server is not asked for everything at once.
     const found = [server]
     for (const part of parts) found.push(...(await part().catch(failure)))
-    return found
+    return [...found, ...[...refused.values()].map(lacking)]
   } finally {
     await nats.nc.close()
   }
@@ -100,6 +103,13 @@ async function connected(target: Target, signal: AbortSignal): Promise<Finding[]
 const failure = (error: unknown): Finding[] => [
   { what: 'NATS', verdict: 'wrong', detail: error instanceof Error ? error.message : String(error) },
 ]
+
+/** A right that this user lacks: what could not be looked at for want of it may be wrong as well. */
+const lacking = ({ operation, subject }: Refusal): Finding => ({
+  what: 'rights',
+  verdict: 'wrong',
+  detail: `this NATS user may not ${operation} to ${subject}`,
+})
 
 async function topology(nats: Nats, options: TopologyOptions): Promise<Finding[]> {
   const changes = await planTopology(nats, options)
@@ -123,7 +133,12 @@ const difference = (change: Change): string =>
     : 'missing'
 
 /** Says good-bye on a second connection and listens whether the server tells. */
-async function notice(nats: Nats, store: StoreOptions, signal: AbortSignal): Promise<Finding[]> {
+async function notice(
+  nats: Nats,
+  store: StoreOptions,
+  refused: ReadonlyMap<string, Refusal>,
+  signal: AbortSignal,
+): Promise<Finding[]> {
   const boot = `doctor-${randomUUID().slice(0, 8)}`
   const heard = new AbortController()
   const over = new AbortController()
@@ -136,13 +151,16 @@ async function notice(nats: Nats, store: StoreOptions, signal: AbortSignal): Pro
   const what = 'disconnect notice'
   if (heard.signal.aborted)
     return [{ what, verdict: 'good', detail: 'in force: a relay that dies is noticed within milliseconds' }]
+  if (refused.has(DISCONNECT)) return [{ what, verdict: 'note', detail: 'not known: this NATS user may not hear it' }]
   return [
     { what, verdict: 'note', detail: 'not in force: takeovers rely on beats alone, about a second (nats/README.md)' },
   ]
 }
 
-async function relaysHeard(nats: Nats, signal: AbortSignal): Promise<Finding[]> {
+async function relaysHeard(nats: Nats, refused: ReadonlyMap<string, Refusal>, signal: AbortSignal): Promise<Finding[]> {
   const found = await hearRelays(nats, LISTEN_MS, signal)
+  if (refused.has(BEAT))
+    return [{ what: 'relays', verdict: 'note', detail: 'not known: this NATS user may not hear them' }]
   if (found.length === 0) return [{ what: 'relays', verdict: 'wrong', detail: 'none is alive: no run is tailed' }]
   const names = found.map(({ relay, runs }) => `${relay} (${runs} ${runs === 1 ? 'run' : 'runs'})`).join(', ')
   return [

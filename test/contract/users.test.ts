@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectNats, type Nats } from '@baton/store/connect'
+import { ensureTopology } from '@baton/store/topology'
+import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
+import { NatsServer, type Role } from '../kit/nats-server.ts'
+import { refusals, type Attempt } from '../kit/refusals.ts'
+
+/** What nats/accounts.conf allows each role, and what it refuses, on a server that runs with it. */
+
+let server: NatsServer
+const connections = new AsyncDisposableStack()
+beforeAll(async () => {
+  server = connections.use(await NatsServer.start({ users: true }))
+  await ensureTopology(await as('operator'), SMALL_TOPOLOGY)
+})
+afterAll(() => connections.disposeAsync())
+
+async function as(role: Role): Promise<Nats> {
+  const nats = await connectNats({ servers: [server.urlOf(role)], name: `test-${role}` }, AbortSignal.timeout(20_000))
+  connections.defer(() => nats.nc.close())
+  return nats
+}
+
+const publish = (...subjects: string[]): Attempt[] => subjects.map((subject) => ['publish', subject])
+const subscribe = (...subjects: string[]): Attempt[] => subjects.map((subject) => ['subscribe', subject])
+
+const ROLES = ['relay', 'edge', 'watchdog', 'producer', 'subscriber', 'operator'] as const
+
+/** What nobody may, whoever they are. */
+const nobody = (role: Role): Attempt[] => [
+  // Under live.> is what the log has stored, and a disconnect is the server's to tell.
+  ...publish('live.run.r1', 'live.topic.orders', 'nats.disconnect'),
+  // A single record that is deleted brings an older one back.
+  ...publish('$JS.API.STREAM.MSG.DELETE.RUNS', '$JS.API.STREAM.MSG.DELETE.KV_claims'),
+  // What others are answered.
+  ...subscribe('>', '_INBOX.>', '_INBOX.*.*', ...ROLES.filter((one) => one !== role).map((one) => `_INBOX.${one}.>`)),
+  ...subscribe('$SYS.>', '$KV.tickets.>', '$JS.API.>'),
+  ...publish('$SYS.REQ.SERVER.PING', `_INBOX.${role === 'relay' ? 'edge' : 'relay'}.x.y`),
+]
+
+/** What only the operator may. */
+const OPERATING = publish(
+  '$JS.API.STREAM.CREATE.OTHER',
+  '$JS.API.STREAM.UPDATE.RUNS',
+  '$JS.API.STREAM.DELETE.RUNS',
+  '$JS.API.STREAM.PURGE.RUNS',
+  '$JS.API.STREAM.PURGE.KV_claims',
+  '$JS.API.STREAM.SNAPSHOT.RUNS',
+  '$JS.API.STREAM.RESTORE.RUNS',
+  '$JS.API.STREAM.LEADER.STEPDOWN.RUNS',
+  '$JS.API.CONSUMER.LIST.RUNS',
+  '$JS.API.CONSUMER.NAMES.RUNS',
+)
+
+const LOG = publish('run.r1', 'run.r1.owner', 'run.r1.cursor')
+const OWNERSHIP = publish('$KV.claims.r1', '$KV.status.r1', '$KV.heartbeats.liveness.r1')
+const PEERS = publish('relay.beat.b1', 'relay.ping.b1', 'relay.release.b1', 'relay.released.r1')
+const TICKETS = publish(
+  '$KV.tickets.t1',
+  '$JS.API.DIRECT.GET.KV_tickets.$KV.tickets.t1',
+  '$JS.API.STREAM.MSG.GET.KV_tickets',
+)
+/** Whoever makes a consumer of the tickets reads them all. */
+const ALL_TICKETS = publish(
+  '$JS.API.CONSUMER.CREATE.KV_tickets',
+  '$JS.API.CONSUMER.CREATE.KV_tickets.c1',
+  '$JS.API.CONSUMER.CREATE.KV_tickets.c1.$KV.tickets.>',
+  '$JS.API.CONSUMER.DURABLE.CREATE.KV_tickets.c1',
+  '$JS.API.DIRECT.GET.KV_tickets',
+)
+/** The consumer that hands alerts to watchdogs; whoever took from it would swallow them. */
+const WEBHOOK = publish(
+  '$JS.API.CONSUMER.MSG.NEXT.ALERTS.webhook',
+  '$JS.API.CONSUMER.DELETE.ALERTS.webhook',
+  '$JS.ACK.ALERTS.webhook.1.1.1.1.1',
+)
+const ALERT = publish('alert.run.r1')
+const TOPIC = publish('topic.orders')
+const REGISTRATION = publish('$KV.runs.r1')
+/** Events before they are stored, refused ones among them. */
+const UNSTORED = subscribe('run.*', 'run.>', 'topic.>', '$KV.claims.>')
+const READ_LOG = publish('$JS.API.DIRECT.GET.RUNS', '$JS.API.STREAM.MSG.GET.RUNS', '$JS.API.CONSUMER.CREATE.RUNS')
+const READ_TOPICS = publish(
+  '$JS.API.DIRECT.GET.TOPICS',
+  '$JS.API.STREAM.MSG.GET.TOPICS',
+  '$JS.API.CONSUMER.CREATE.TOPICS',
+)
+const READ_BUCKETS = publish('$JS.API.DIRECT.GET.KV_runs.$KV.runs.r1', '$JS.API.CONSUMER.CREATE.KV_claims.c1')
+const LIVE = subscribe('live.run.*', 'live.topic.>', 'live.>')
+
+const NEVER: Readonly<Record<(typeof ROLES)[number], readonly Attempt[]>> = {
+  relay: [
+    ...OPERATING,
+    ...TOPIC,
+    ...ALERT,
+    ...TICKETS,
+    ...ALL_TICKETS,
+    ...WEBHOOK,
+    ...UNSTORED,
+    ...LIVE,
+    ...READ_TOPICS,
+  ],
+  edge: [...OPERATING, ...LOG, ...OWNERSHIP, ...ALERT, ...PEERS, ...ALL_TICKETS, ...WEBHOOK, ...UNSTORED],
+  watchdog: [
+    ...OPERATING,
+    ...TOPIC,
+    ...TICKETS,
+    ...ALL_TICKETS,
+    ...UNSTORED,
+    ...LIVE,
+    ...READ_TOPICS,
+    ...publish('relay.release.b1'),
+  ],
+  producer: [
+    ...OPERATING,
+    ...LOG,
+    ...OWNERSHIP,
+    ...REGISTRATION,
+    ...ALERT,
+    ...PEERS,
+    ...TICKETS,
+    ...ALL_TICKETS,
+    ...WEBHOOK,
+    ...UNSTORED,
+    ...LIVE,
+    ...READ_LOG,
+    ...READ_TOPICS,
+    ...READ_BUCKETS,
+    ...publish('$JS.API.STREAM.INFO.RUNS', '$JS.API.STREAM.NAMES', '$JS.API.INFO'),
+  ],
+  subscriber: [
+    ...OPERATING,
+    ...LOG,
+    ...OWNERSHIP,
+    ...REGISTRATION,
+    ...ALERT,
+    ...TOPIC,
+    ...PEERS,
+    ...TICKETS,
+    ...ALL_TICKETS,
+    ...WEBHOOK,
+    ...UNSTORED,
+  ],
+  operator: [...LOG, ...OWNERSHIP, ...ALERT, ...UNSTORED, ...publish('relay.beat.b1')],
+}
+
+describe('what a role must not', () => {
+  test.each(ROLES)('the server refuses the %s', async (role) => {
+    const nats = await as(role)
+    const attempts = [...nobody(role), ...NEVER[role]]
+    expect(await refusals(nats, attempts)).toEqual(attempts)
+    expect(server.child.output).toMatch(/(Publish|Subscription) Violation/)
+  })
+})
