@@ -3,7 +3,14 @@ import { join } from 'node:path'
 import { CommanderError } from 'commander'
 import { ConfigError, readConfig } from '@baton/service/config'
 import { CHECK_CONFIG } from '@baton/service/run-service'
-import { allVariables, cliVariables, commonVariables, natsOf, secretPattern, topologyOf } from '@baton/service/variables'
+import {
+  allVariables,
+  cliVariables,
+  commonVariables,
+  natsOf,
+  secretPattern,
+  topologyOf,
+} from '@baton/service/variables'
 import { execute } from '../setup/execute.js'
 import { house, programs, root } from '../setup/places.js'
 import { find, natsCli, natsServer } from '../setup/programs.js'
