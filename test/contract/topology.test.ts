@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
 import { STREAM } from '@baton/store/names'
+import { createLog } from '@baton/service/log'
+import { makeTopology } from '@baton/store/make-topology'
 import { applyTopology, desiredTopology, ensureTopology, planTopology } from '@baton/store/topology'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { writeRange } from '../kit/write-events.ts'
@@ -42,4 +44,16 @@ test('a change that would delete stored events is refused whole, unless it is as
   expect((await nats.jsm.streams.info(STREAM.topics)).config.max_msgs_per_subject).toBe(SMALL_TOPOLOGY.topicEvents)
   await applyTopology(nats, plan, { allowLoss: true })
   expect((await nats.jsm.streams.info(STREAM.runs)).state.messages).toBe(3)
+})
+
+test('three replicas on a server that is alone are refused with the reason, not waited for', async () => {
+  await using log = await LogServer.start()
+  await log.nats.jsm.streams.delete(STREAM.alerts)
+  const making = makeTopology(
+    log.nats,
+    { ...SMALL_TOPOLOGY, replicas: 3 },
+    createLog('test', 'silent'),
+    AbortSignal.timeout(5000),
+  )
+  await expect(making).rejects.toMatchObject({ code: 'unsupported' })
 })

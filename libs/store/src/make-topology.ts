@@ -24,7 +24,7 @@ export async function makeTopology(nats: Nats, options: TopologyOptions, log: Lo
       // Not even whether they are there may this user ask; whatever it does next will tell.
       if (isCode(error, 'denied')) return log.warn({ err: error }, 'topology.unchecked')
       if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight')) throw error
-      log.warn({ code: error.code }, 'topology.waiting')
+      log.warn({ code: error.code, reason: error.message }, 'topology.waiting')
       await rest(AGAIN_MS, signal)
     }
   }

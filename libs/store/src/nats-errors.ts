@@ -14,6 +14,9 @@ export const API = {
   storageExceeded: 10047,
   messageTooLarge: 10054,
   nameInUse: 10058,
+  /** A cluster that does not know all of its peers yet, or whose peers have no room. */
+  noPeers: 10005,
+  replicasNeedCluster: 10074,
 } as const
 
 export type ApiError = { readonly code?: number; readonly err_code?: number; readonly description?: string }
@@ -31,8 +34,12 @@ export function fromApiError(error: ApiError, what: string, cause?: unknown): Ba
       return new BatonError('in_flight', text, options)
     case API.notFound:
       return new BatonError('not_found', text, options)
+    case API.replicasNeedCluster:
+      return new BatonError('unsupported', text, options)
+    case API.noPeers:
     case API.streamNotFound:
-      // A stream that is being made, or made anew: nothing can be said of what is in it.
+      // A stream that is being made, or made anew: nothing can be said of what is in it. A cluster that is being formed
+      // has no place for one yet.
       return new BatonError('unavailable', text, options)
     case API.storeFailed:
     case API.insufficientResources:
