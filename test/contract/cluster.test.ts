@@ -1,20 +1,21 @@
 import { connectNats, type Nats } from '@baton/store/connect'
 import { STREAM } from '@baton/store/names'
-import { ensureTopology } from '@baton/store/topology'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
-import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
+import { makeReplicas } from '../kit/log-server.ts'
 import { NatsCluster, NODES } from '../kit/nats-cluster.ts'
 import { readLogsOf } from '../kit/read-log.ts'
 import { writeRange } from '../kit/write-events.ts'
 
 /** The cluster the tests run on does what they believe of it. */
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
 let cluster: NatsCluster
 let nats: Nats
 beforeAll(async () => {
   cluster = await NatsCluster.start({ parted: true })
   nats = await connectNats({ servers: cluster.url.split(','), name: 'test' }, AbortSignal.timeout(20_000))
-  await ensureTopology(nats, { ...SMALL_TOPOLOGY, replicas: 3 })
+  await makeReplicas(nats)
 })
 beforeEach(() => cluster.heal())
 afterAll(async () => {

@@ -70,7 +70,8 @@ describe('a position', () => {
     const streams = Object.assign(Object.create(log.nats.jsm.streams) as typeof log.nats.jsm.streams, {
       info: async (name: string) => {
         const info = await log.nats.jsm.streams.info(name)
-        return { ...info, config: { ...info.config, num_replicas: 3 } }
+        const replicas = [1, 2].map((n) => ({ name: `follower-${n}`, current: true, active: 1_000_000 }))
+        return { ...info, config: { ...info.config, num_replicas: 3 }, cluster: { leader: 'leader', replicas } }
       },
     })
     const jsm = Object.assign(Object.create(log.nats.jsm) as typeof log.nats.jsm, { streams })

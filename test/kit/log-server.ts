@@ -1,4 +1,6 @@
+import { createLog } from '@baton/service/log'
 import { connectNats, type Nats } from '@baton/store/connect'
+import { makeTopology } from '@baton/store/make-topology'
 import { STREAM } from '@baton/store/names'
 import { ensureTopology, type TopologyOptions } from '@baton/store/topology'
 import { NatsServer } from './nats-server.ts'
@@ -12,6 +14,10 @@ export const SMALL_TOPOLOGY: TopologyOptions = {
   topicsMaxAgeMs: 86_400_000,
   topicsMaxBytes: 64 * 2 ** 20,
 }
+
+/** Makes the streams and buckets on a cluster, which may not have met all its peers yet. */
+export const makeReplicas = (nats: Nats): Promise<void> =>
+  makeTopology(nats, { ...SMALL_TOPOLOGY, replicas: 3 }, createLog('test', 'silent'), AbortSignal.timeout(30_000))
 
 /** A nats-server with Baton's streams and buckets, and a connection to it. */
 export class LogServer {

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Nats } from '@baton/store/connect'
+import { connectNats, type Nats } from '@baton/store/connect'
 import { eventually } from './eventually.ts'
 import { root } from './find-binary.ts'
 import { freePort } from './free-port.ts'
@@ -120,6 +120,17 @@ export class NatsCluster {
     return this.#agreed(stream, (jsz) => raftOf(jsz, stream)?.leader)
   }
 
+  /** The node that a client is connected to whose name begins so: a relay's is `baton-relay-`. */
+  async nodeOf(client: string): Promise<NatsNode> {
+    return eventually(`${client} is connected`, async () => {
+      for (const node of this.nodes.filter((one) => one.isUp)) {
+        const { connections = [] } = (await node.monitor('/connz')) as { connections?: readonly { name?: string }[] }
+        if (connections.some(({ name }) => name?.startsWith(client) === true)) return node
+      }
+      return null
+    })
+  }
+
   /** A node that keeps a stream and does not lead it. */
   async followerOf(stream: string): Promise<NatsNode> {
     const leader = await this.leaderOf(stream)
@@ -140,6 +151,25 @@ export class NatsCluster {
       },
       { withinMs: 30_000, everyMs: 200 },
     )
+  }
+
+  /** Lets this node lead the cluster as a whole. */
+  async leadAll(node: NatsNode): Promise<void> {
+    const operator = await connectNats({ servers: [node.systemUrl], name: 'operator' }, AbortSignal.timeout(20_000))
+    try {
+      await eventually(
+        `${node.name} leads the cluster`,
+        async () => {
+          if ((await this.metaLeader()) === node) return true
+          const wish = JSON.stringify({ placement: { preferred: node.name } })
+          await operator.nc.request('$JS.API.META.LEADER.STEPDOWN', wish, { timeout: 2000 })
+          return false
+        },
+        { withinMs: 30_000, everyMs: 200 },
+      )
+    } finally {
+      await operator.nc.close()
+    }
   }
 
   /** What the nodes that are up say of a leader, once they all say the same and it is one of them. */

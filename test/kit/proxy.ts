@@ -9,7 +9,7 @@ class Lane {
   readonly #from: Socket
   readonly #to: Socket
   readonly #proxy: { readonly delayMs: number; readonly sliceBytes: number }
-  #waiting: Buffer[] = []
+  #waiting: { readonly bytes: Buffer; readonly atMs: number }[] = []
   #isHeld = false
   #wake = Promise.withResolvers<void>()
   #isOver = false
@@ -18,19 +18,19 @@ class Lane {
     this.#from = from
     this.#to = to
     this.#proxy = proxy
-    from.on('data', (chunk: Buffer) => {
-      this.#waiting.push(chunk)
+    from.on('data', (bytes: Buffer) => {
+      this.#waiting.push({ bytes, atMs: performance.now() })
       if (this.waitingBytes > MAX_WAITING_BYTES) from.pause()
       this.#wake.resolve()
     })
   }
 
   get waitingBytes(): number {
-    return this.#waiting.reduce((sum, one) => sum + one.length, 0)
+    return this.#waiting.reduce((sum, { bytes }) => sum + bytes.length, 0)
   }
 
   get waiting(): Buffer {
-    return Buffer.concat(this.#waiting)
+    return Buffer.concat(this.#waiting.map(({ bytes }) => bytes))
   }
 
   hold(): void {
@@ -57,8 +57,10 @@ class Lane {
         this.#wake = Promise.withResolvers<void>()
         continue
       }
-      if (this.#proxy.delayMs > 0) await delay(this.#proxy.delayMs)
-      await this.#write(chunk)
+      // Each byte is late by as much; a row of them is not late by as much as they are many.
+      const lateMs = chunk.atMs + this.#proxy.delayMs - performance.now()
+      if (this.#proxy.delayMs > 0 && lateMs > 0) await delay(lateMs)
+      await this.#write(chunk.bytes)
       this.#waiting.shift()
       if (this.#from.isPaused() && this.waitingBytes <= MAX_WAITING_BYTES) this.#from.resume()
     }

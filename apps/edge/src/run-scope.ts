@@ -4,7 +4,8 @@ import { startOf } from '@baton/core/servable'
 import { runOrder } from '@baton/core/splice'
 import type { Nats } from '@baton/store/connect'
 import { followLive } from '@baton/store/live'
-import { readExtent, readHead, readNext, readStream } from '@baton/store/read-log'
+import { STREAM } from '@baton/store/names'
+import { endsBefore, readExtent, readHead, readNext } from '@baton/store/read-log'
 import { replayRun } from '@baton/store/replay'
 import { EventEntry } from './entry.ts'
 import type { Feed } from './feed.ts'
@@ -50,8 +51,7 @@ export const runScope = (nats: Nats, run: string): Scope<StoredEvent> => ({
     const head = await readHead(nats, run, 'any')
     if (head !== null && head.sequence > last.sequence) return { kind: 'more', reached: upTo(head) }
     if (head?.sequence === last.sequence || last.sequence === 0) return { kind: 'same', passed: null }
-    const { lastSequence } = await readStream(nats)
-    return lastSequence < last.sequence ? { kind: 'anew' } : { kind: 'same', passed: null }
+    return (await endsBefore(nats, STREAM.runs, last.sequence)) ? { kind: 'anew' } : { kind: 'same', passed: null }
   },
   async anew(last) {
     const extent = await readExtent(nats, run, 'leader')

@@ -6,6 +6,7 @@ import type { Nats } from '@baton/store/connect'
 import { PartFollower } from '@baton/store/follow-part'
 import { followTopic } from '@baton/store/live'
 import type { Losses } from '@baton/store/losses'
+import { endsBefore } from '@baton/store/read-log'
 import { replayPart, type Part } from '@baton/store/replay'
 import type { StreamViews } from '@baton/store/stream-views'
 import { fromConsumer } from '@baton/store/timed'
@@ -184,7 +185,10 @@ export class TimedScope implements Scope<TimedEvent> {
 
   async look(last: Position): Promise<Tail> {
     const view = await this.#views.read(this.part.stream)
-    if (view.createdAtMs !== this.#createdAtMs || view.lastSequence < last.sequence) return { kind: 'anew' }
+    if (view.createdAtMs !== this.#createdAtMs) return { kind: 'anew' }
+    if (view.lastSequence < last.sequence && (await endsBefore(this.#nats, this.part.stream, last.sequence))) {
+      return { kind: 'anew' }
+    }
     const next = await readNextOf(this.#nats, this.part, last.sequence)
     if (next === null || (next.sequence > view.lastSequence && (await this.#isWhole(last)))) {
       if (view.lastSequence > this.#passed.sequence) this.#passed = view.last

@@ -1,7 +1,7 @@
 import { decideClaim, type Decision, type Seen } from '@baton/core/claim'
 import type { Claim, RunStatus } from '@baton/core/records'
 import { parseRunRecord, type Parsed, type RunSpec } from '@baton/core/run'
-import { readKeyAtLeader, type Entry } from '@baton/store/bucket'
+import { confirmKey, readKeyAtLeader, type Entry } from '@baton/store/bucket'
 import { watchBucket, type BucketTable } from '@baton/store/bucket-table'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
@@ -105,7 +105,7 @@ export class KnownRuns {
    * watch or a listing may come from a replica that is behind. Throws `unavailable`.
    */
   async learnWanted(run: string): Promise<Parsed<RunSpec> | null> {
-    const entry = await readKeyAtLeader(this.#nats, BUCKET.runs, run)
+    const entry = await confirmKey(this.#nats, BUCKET.runs, run)
     if (entry.value === null) return null
     this.#registrations.learn(entry)
     return parseRunRecord(run, entry.value)

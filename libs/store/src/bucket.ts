@@ -4,6 +4,7 @@ import { Kvm } from '@nats-io/kv'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Nats } from './connect.ts'
 import type { DirectMessage } from './direct-get.ts'
+import { readLedInfo } from './led.ts'
 import { listLast } from './list-last.ts'
 import { bucketStream, keySubject, type Bucket } from './names.ts'
 import { fromNats } from './nats-errors.ts'
@@ -58,6 +59,16 @@ export async function readKeyAtLeader(nats: Nats, bucket: Bucket, key: string): 
     if (known.code === 'not_found') return { key, value: null, revision: 0 }
     throw known
   }
+}
+
+/**
+ * As `readKeyAtLeader`, for who cannot take back what follows from "there is none": only a leader that the others still
+ * follow is believed that. Throws `unavailable`.
+ */
+export async function confirmKey(nats: Nats, bucket: Bucket, key: string): Promise<Entry> {
+  const entry = await readKeyAtLeader(nats, bucket, key)
+  if (entry.value === null) await readLedInfo(nats, bucketStream(bucket))
+  return entry
 }
 
 export type Write = {

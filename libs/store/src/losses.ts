@@ -1,10 +1,11 @@
 import type { Position } from '@baton/core/position'
 import { isOfAnotherStream, mayHaveLost, type Verdict } from '@baton/core/servable'
 import type { Nats } from './connect.ts'
+import { readLedInfo } from './led.ts'
 import { runSubject, STREAM } from './names.ts'
-import { readCheckpoint } from './read-log.ts'
+import { endsBefore, readCheckpoint } from './read-log.ts'
 import type { Part } from './replay.ts'
-import { readInfo, readNextOf, readTimeAt, toView, viewStream, type StreamView } from './timed-log.ts'
+import { readNextOf, readTimeAt, toView, viewStream, type StreamView } from './timed-log.ts'
 
 /** The nearly full subjects under one filter, as counted once. */
 type Count = {
@@ -36,13 +37,18 @@ export class Losses {
 
   /** Can a client go on from this position? Throws `unavailable`. */
   async judge(part: Part, position: Position): Promise<Verdict> {
-    const [view, keptAtMs] = await Promise.all([
-      viewStream(this.#nats, part.stream),
-      readTimeAt(this.#nats, part.stream, position.sequence),
-    ])
+    const view = await this.#viewFor(part.stream, position)
+    const keptAtMs = await readTimeAt(this.#nats, part.stream, position.sequence)
     const log = { ...view, keptAtMs }
     if (isOfAnotherStream(position, log)) return { valid: false, reason: 'recreated', missed: null }
     return (await this.lost(part, position, view)) ? { valid: false, reason: 'trimmed', missed: null } : { valid: true }
+  }
+
+  /** The stream as it stands; one that seems to end before the position is given the time that a replica may lag. */
+  async #viewFor(stream: string, position: Position): Promise<StreamView> {
+    const view = await viewStream(this.#nats, stream)
+    const isAhead = position.sequence > view.lastSequence && position.mark >= view.createdAtMs
+    return isAhead && !(await endsBefore(this.#nats, stream, position.sequence)) ? viewStream(this.#nats, stream) : view
   }
 
   /** May anything of the part that was stored after the position be gone? `owed` narrows it to what somebody waits for. */
@@ -92,7 +98,7 @@ export class Losses {
       const since = view.lastSequence - known.lastSequence
       if (since >= 0 && since < half) return known
     }
-    const info = await readInfo(this.#nats, stream, filter)
+    const info = await readLedInfo(this.#nats, stream, filter)
     const kept = Object.entries(info.state.subjects ?? {}).filter(([, count]) => count >= half)
     const { createdAtMs, lastSequence } = toView(info)
     const count = { createdAtMs, lastSequence, kept: new Map(kept) }

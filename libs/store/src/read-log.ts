@@ -1,4 +1,5 @@
 import type { StoredMsg } from '@nats-io/jetstream'
+import { setTimeout as delay } from 'node:timers/promises'
 import { parseCheckpoint } from '@baton/core/cursor'
 import type { StoredEvent } from '@baton/core/event'
 import type { Position } from '@baton/core/position'
@@ -7,6 +8,7 @@ import { judgeRunPosition, type Place, type RunLog, type Verdict } from '@baton/
 import { decodeEvent } from './codec.ts'
 import { REQUEST_TIMEOUT_MS, type Nats } from './connect.ts'
 import { directGet } from './direct-get.ts'
+import { readLedInfo } from './led.ts'
 import { fromNats } from './nats-errors.ts'
 import { cursorSubject, runSubject, STREAM } from './names.ts'
 import { rest } from './rest.ts'
@@ -113,14 +115,10 @@ export async function readExtent(nats: Nats, run: string, asked: Asked): Promise
 
 export type StreamState = { readonly lastSequence: number; readonly replicas: number }
 
-/** The leader's word on the whole stream. */
+/** The leader's word on the whole stream. Throws `unavailable`. */
 export async function readStream(nats: Nats): Promise<StreamState> {
-  try {
-    const { state, config } = await nats.jsm.streams.info(STREAM.runs)
-    return { lastSequence: state.last_seq, replicas: config.num_replicas }
-  } catch (error) {
-    throw fromNats(error, 'look at the log')
-  }
+  const { state, config } = await readLedInfo(nats, STREAM.runs)
+  return { lastSequence: state.last_seq, replicas: config.num_replicas }
 }
 
 /** Does the log hold the very event that a position names? Its leader's word. Throws `unavailable`. */
@@ -134,6 +132,19 @@ export async function isKept(nats: Nats, run: string, { sequence, mark }: Positi
 const LAG_MS = 2000
 const LAG_STEP_MS = 100
 
+/**
+ * Does a stream end before this sequence, which somebody has got from it? Then it was made anew. That it seems to, an
+ * election can make for a moment: only what stays so is believed. Throws `unavailable`.
+ */
+export async function endsBefore(nats: Nats, stream: string, sequence: number): Promise<boolean> {
+  for (let waitedMs = 0; ; waitedMs += LAG_STEP_MS) {
+    const { state, config } = await readLedInfo(nats, stream)
+    if (state.last_seq >= sequence) return false
+    if (config.num_replicas === 1 || waitedMs >= LAG_MS) return true
+    await delay(LAG_STEP_MS)
+  }
+}
+
 /** Can a client go on from this position? "No" is the leader's word. Throws `unavailable`, and the signal's reason. */
 export async function judgePosition(
   nats: Nats,
@@ -142,10 +153,13 @@ export async function judgePosition(
   signal: AbortSignal,
 ): Promise<Verdict> {
   // Only "valid" counts here, and neither the stream's end nor the oldest event has a say in that.
-  if (judgeRunPosition(position, await look(nats, run, position, 'any', 0)).valid) return { valid: true }
+  const seen = await look(nats, run, position, 'any')
+  if (judgeRunPosition(position, { ...seen, streamLast: 0 }).valid) return { valid: true }
   for (let waitedMs = 0; ; waitedMs += LAG_STEP_MS) {
+    const seen = await look(nats, run, position, 'leader')
+    // Last, for it also says whether whoever has answered may still be believed.
     const { lastSequence, replicas } = await readStream(nats)
-    const log = await look(nats, run, position, 'leader', lastSequence)
+    const log = { ...seen, streamLast: lastSequence }
     const verdict = judgeRunPosition(position, log)
     if (verdict.valid || replicas === 1 || waitedMs >= LAG_MS || !isAhead(position, log)) return verdict
     await rest(LAG_STEP_MS, signal)
@@ -153,18 +167,18 @@ export async function judgePosition(
 }
 
 /** A position beyond the log may be one a new leader has not applied yet; one within it will not become right. */
-const isAhead = (position: Position, log: RunLog): boolean =>
+const isAhead = (position: Position, log: Omit<RunLog, 'streamLast'>): boolean =>
   log.after === null && position.mark > (log.head?.index ?? log.checkpointIndex)
 
 /**
  * The log around a position. The head is read before what comes after the position: the other way round an event
  * stored in between would make a position at the head look foreign.
  */
-async function look(nats: Nats, run: string, position: Position, asked: Asked, streamLast: number): Promise<RunLog> {
+async function look(nats: Nats, run: string, position: Position, asked: Asked): Promise<Omit<RunLog, 'streamLast'>> {
   const [head, checkpoint] = await Promise.all([readHead(nats, run, asked), readCheckpoint(nats, run, asked)])
   const after = await readNext(nats, run, position.sequence, asked)
   const first = asked === 'leader' ? await readNext(nats, run, 0, asked) : null
-  return { first, head, after, checkpointIndex: checkpoint?.index ?? 0, streamLast }
+  return { first, head, after, checkpointIndex: checkpoint?.index ?? 0 }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { BatonError, isCode } from '@baton/core/errors'
 import type { RunStatus } from '@baton/core/records'
 import { formatRunRecord, parseRunRecord, sameRegistration, type Parsed, type RunSpec } from '@baton/core/run'
-import { readKey, readKeyAtLeader, writeKey, type Entry } from './bucket.ts'
+import { confirmKey, readKey, readKeyAtLeader, writeKey, type Entry } from './bucket.ts'
 import type { Nats } from './connect.ts'
 import { BUCKET } from './names.ts'
 
@@ -15,7 +15,7 @@ export type Registered = { readonly revision: number; readonly spec: Parsed<RunS
 /** The registration of a run; null only when the leader says there is none. */
 export async function readRegistration(nats: Nats, run: string): Promise<Registered | null> {
   let entry = await readKey(nats, BUCKET.runs, run)
-  if (entry.value === null) entry = await readKeyAtLeader(nats, BUCKET.runs, run)
+  if (entry.value === null) entry = await confirmKey(nats, BUCKET.runs, run)
   return entry.value === null ? null : { revision: entry.revision, spec: parseRunRecord(run, entry.value) }
 }
 

@@ -5,6 +5,7 @@ import type { Position } from '@baton/core/position'
 import type { TimedLog } from '@baton/core/servable'
 import type { TimedEvent } from '@baton/core/timed'
 import type { Nats } from './connect.ts'
+import { readLedInfo } from './led.ts'
 import { fromNats } from './nats-errors.ts'
 import type { Part } from './replay.ts'
 import { fromStored } from './timed.ts'
@@ -35,17 +36,9 @@ async function get(nats: Nats, stream: string, query: Query): Promise<StoredMsg 
   }
 }
 
-export async function readInfo(nats: Nats, stream: string, subjectsFilter?: string): Promise<StreamInfo> {
-  try {
-    return await nats.jsm.streams.info(stream, subjectsFilter === undefined ? {} : { subjects_filter: subjectsFilter })
-  } catch (error) {
-    throw fromNats(error, `look at stream ${stream}`)
-  }
-}
-
 /** Throws `unavailable`; `not_found` where there is no such stream. */
 export const viewStream = async (nats: Nats, stream: string): Promise<StreamView> =>
-  toView(await readInfo(nats, stream))
+  toView(await readLedInfo(nats, stream))
 
 export function toView({ config, created, state, ...info }: StreamInfo): StreamView {
   const createdAtMs = Date.parse(created)

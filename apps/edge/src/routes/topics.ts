@@ -4,9 +4,10 @@ import { BatonError } from '@baton/core/errors'
 import { grantOfTopic } from '@baton/core/grants'
 import { isTopic } from '@baton/core/ids'
 import { formatPosition } from '@baton/core/position'
+import { readLedInfo } from '@baton/store/led'
 import { STREAM, topicSubject } from '@baton/store/names'
 import { messageId, publishTopic, publishTopics, type Published, type TopicMessage } from '@baton/store/publish-topic'
-import { readInfo, readLastOf, readNextOf, viewStream } from '@baton/store/timed-log'
+import { readLastOf, readNextOf, viewStream } from '@baton/store/timed-log'
 import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
@@ -141,7 +142,7 @@ export const showTopic = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const [first, last, info] = await Promise.all([
     readNextOf(nats, part, 0),
     readLastOf(nats, part),
-    readInfo(nats, STREAM.topics, subject),
+    readLedInfo(nats, STREAM.topics, subject),
   ])
   const messages = info.state.subjects?.[subject] ?? 0
   return c.json({ topic, position: formatPosition(position), first: place(first), last: place(last), messages }, 200)
