@@ -3,7 +3,7 @@ import { BatonError, isCode } from '@baton/core/errors'
 import { readKey, readKeyAtLeader, writeKey, type Entry } from './bucket.ts'
 import type { Nats } from './connect.ts'
 import { BUCKET, bucketStream, keySubject } from './names.ts'
-import { readInfo } from './timed-log.ts'
+import { readLedInfo } from './led.ts'
 
 /**
  * Tickets, which open streams at every edge. A token has a fixed number of places for them, and a ticket is the name of
@@ -54,7 +54,7 @@ export async function makeTicket(nats: Nats, token: string, ticket: Ticket, open
 
 /** A place of this token in which nothing lies, any of them: several edges may look for one at once. */
 async function freePlace(nats: Nats, owner: string): Promise<number | null> {
-  const { state } = await readInfo(nats, bucketStream(BUCKET.tickets), keySubject(BUCKET.tickets, `${owner}.*`))
+  const { state } = await readLedInfo(nats, bucketStream(BUCKET.tickets), keySubject(BUCKET.tickets, `${owner}.*`))
   const taken = new Set(Object.keys(state.subjects ?? {}).map((subject) => Number(subject.split('.').at(-1))))
   const free = Array.from({ length: PLACES }, (_, place) => place).filter((place) => !taken.has(place))
   return free.length === 0 ? null : (free[randomInt(free.length)] ?? null)
