@@ -4,6 +4,7 @@ import { describe, expect } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
 import { findGateway } from '../kit/find-gateway.ts'
 import { Gateway } from '../kit/gateway.ts'
+import type { App } from '../kit/process.ts'
 import { SseClient } from '../kit/sse-client.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 import { writeTopic } from '../kit/topics.ts'
@@ -122,6 +123,36 @@ describe.each(gateways)('through %s', (kind, binary) => {
     },
   )
 
+  test.skipIf(binary === null)('an edge that was gone and is back takes streams at once', async ({ system }) => {
+    await using gateway = await start(system)
+    const [one, other] = system.edges as [App, App]
+    const clients = Array.from({ length: 20 }, (_, at) =>
+      follow(gateway, 'back', { localAddress: `127.0.4.${at + 1}` }),
+    )
+    await eventually('all are open', async () => (await clientsAt(one)) + (await clientsAt(other)) === clients.length)
+    await one.child.kill()
+    await eventually('all are at the other', async () => (await clientsAt(other)) === clients.length)
+    await one.restart()
+    // None of these ends: a gateway that trusts an edge again only after a response that ended would wait for long.
+    const probes: SseClient[] = []
+    await eventually(
+      'the gateway knows that it is back',
+      async () => {
+        probes.push(follow(gateway, 'back', { localAddress: `127.0.5.${probes.length + 1}` }))
+        await probes.at(-1)?.until('a first frame', () => true)
+        return (await clientsAt(one)) > 0
+      },
+      { everyMs: 100 },
+    )
+    const all = clients.length + probes.length
+    await other.child.kill()
+    await eventually('all are at the one', async () => (await clientsAt(one)) === all)
+    // None was turned away for long: there was an edge all the time.
+    const turnedAway = clients.flatMap(({ frames }) => frames.filter(({ comments }) => comments.includes('gateway')))
+    expect(turnedAway.length).toBeLessThan(clients.length / 2)
+    await Promise.all([...clients, ...probes].map((client) => client.close()))
+  })
+
   test.skipIf(binary === null)('what may have changed something is never sent twice', async () => {
     const asked: string[] = []
     const dying = () =>
@@ -163,9 +194,19 @@ describe.each(gateways)('through %s', (kind, binary) => {
 
 /** How many streams these edges have refused because of a limit. */
 async function limitedBy(edges: System['edges']): Promise<number> {
-  const pages = await Promise.all(edges.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()))
-  return pages
-    .flatMap((page) => page.split('\n'))
-    .filter((line) => /opens.*busy/.test(line))
-    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  const counts = await Promise.all(edges.map((edge) => metricOf(edge, /^baton_edge_opens_total{.*busy/)))
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
+const clientsAt = (edge: App): Promise<number> => metricOf(edge, /^baton_edge_clients /)
+
+async function metricOf({ url }: App, line: RegExp): Promise<number> {
+  const page = await (await fetch(`${url}/metrics`)).text()
+  return Number(
+    page
+      .split('\n')
+      .find((one) => line.test(one))
+      ?.split(' ')
+      .at(-1) ?? 0,
+  )
 }

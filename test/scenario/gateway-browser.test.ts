@@ -1,0 +1,83 @@
+import { afterAll, describe, expect } from 'vitest'
+import type { Browser, Page } from 'playwright-core'
+import { BrowserSource, servePage } from '../kit/browser-source.ts'
+import { makeCertificate } from '../kit/certificate.ts'
+import { startChromium } from '../kit/chromium.ts'
+import { findGateway } from '../kit/find-gateway.ts'
+import { Gateway } from '../kit/gateway.ts'
+import { testWithSystem } from '../kit/system.ts'
+import { writeTopic, writeTopics } from '../kit/topics.ts'
+
+/** A real browser before a real gateway, in a page of another origin. */
+
+const browser: Browser | null = await startChromium()
+const certificate = await makeCertificate()
+const gateways = [
+  ['envoy', await findGateway('envoy')],
+  ['nginx', await findGateway('nginx')],
+] as const
+const site = await servePage()
+afterAll(async () => {
+  await browser?.close()
+  await certificate?.[Symbol.asyncDispose]()
+  site[Symbol.dispose]()
+})
+
+const test = testWithSystem({ relays: 0, edges: 2, environment: { BATON_CORS_ORIGINS: site.origin } }).extend<{
+  page: Page
+}>({
+  page: async ({ system }, use) => {
+    expect(system.edges).toHaveLength(2)
+    const page = await browser?.newPage({ ignoreHTTPSErrors: true })
+    if (page === undefined) throw new Error('no Chromium')
+    await page.goto(site.origin)
+    await use(page)
+    await page.close()
+  },
+})
+
+/** More than a browser opens to one host over HTTP/1.1. */
+const STREAMS = 9
+
+/** Where a browser, a gateway or openssl is not to be had these are skipped, and said so. */
+describe.each(gateways)('through %s', (kind, binary) => {
+  test.skipIf(browser === null || binary === null)(
+    'I2: a page goes on at the other edge, and comes back by itself when there was none for a while',
+    async ({ system, page }) => {
+      await using gateway = await Gateway.start(kind, binary ?? '', { edges: system.edges })
+      const topic = `lone.${kind}`
+      const source = await BrowserSource.open(page, `${gateway.url}/topics/events?topic=${topic}`, { names: [topic] })
+      await source.until('stream.open')
+      await writeTopics(system.store, topic, 1, 10)
+      await source.until(topic, 10)
+      const [one, other] = system.edges
+      await one?.child.kill()
+      await writeTopics(system.store, topic, 11, 20)
+      await source.until(topic, 20)
+      await other?.child.kill()
+      await source.until('stream.busy')
+      await writeTopics(system.store, topic, 21, 30)
+      await Promise.all(system.edges.map((edge) => edge.restart()))
+      await source.until(topic, 30)
+      expect(await source.texts(topic)).toEqual(Array.from({ length: 30 }, (_, at) => `${topic} ${at + 1}`))
+    },
+  )
+
+  test.skipIf(browser === null || binary === null || certificate === null)(
+    'over TLS a page has more streams than HTTP/1.1 would give it',
+    async ({ system, page }) => {
+      if (certificate === null) throw new Error('no openssl')
+      await using gateway = await Gateway.start(kind, binary ?? '', { edges: system.edges, tls: certificate })
+      const sources = await Promise.all(
+        Array.from({ length: STREAMS }, (_, at) =>
+          BrowserSource.open(page, `${gateway.url}/topics/events?topic=many.${at}`, { names: [`many.${at}`] }),
+        ),
+      )
+      for (const source of sources) await source.until('stream.open')
+      for (const [at, source] of sources.entries()) {
+        await writeTopic(system.store, `many.${at}`, 'here')
+        await source.until(`many.${at}`)
+      }
+    },
+  )
+})
