@@ -48,10 +48,10 @@ export class BrowserSource {
     return new BrowserSource(page, key)
   }
 
-  async look(): Promise<{ seen: readonly Seen[]; state: State; opens: number }> {
+  async look(): Promise<{ seen: readonly Seen[]; state: State | undefined; opens: number }> {
     return this.#page.evaluate((name) => {
       const { source, seen, opens } = (globalThis as unknown as Record<string, Kept>)[name] as Kept
-      return { seen, opens, state: (['connecting', 'open', 'closed'] as const)[source.readyState] as State }
+      return { seen, opens, state: (['connecting', 'open', 'closed'] as const)[source.readyState] }
     }, this.#key)
   }
 

@@ -47,11 +47,16 @@ export class Feed<T extends Event> implements Source {
   #splice: Splice<T>
   #listening: Listening | null = null
   #early: Heard<T>[] | null = []
+  /** Heard since there was doubt whether it is still the same log; null while there is none. */
+  #doubted: Heard<T>[] | null = null
   #head: T | null = null
   #first: { place: Position | null; atMs: number } = { place: null, atMs: Number.NEGATIVE_INFINITY }
   #lookingForFirst: Promise<void> | null = null
   #refilling: Promise<void> | null = null
   #catchingUp = false
+  /** How often the log was made anew, and that it is being settled now: several checks that see it tell of it once. */
+  #beginnings = 0
+  #beginning: Promise<void> | null = null
   #heardAtMs = performance.now()
   /** The newest replay from the oldest event, and the place that was before it. */
   #oldest: { readonly replay: Replay<T>; readonly place: Promise<Position> } | null = null
@@ -249,9 +254,35 @@ export class Feed<T extends Event> implements Source {
     this.#heardAtMs = performance.now()
     if (this.scope.isOver(this.#head)) return
     // What is heard while the log is asked is newer than its answer: only what was here before can be missing there.
+    const beginnings = this.#beginnings
     const tail = await this.scope.look(this.last)
-    if (tail.kind === 'anew') return this.#startAnew()
-    await this.#follow(tail)
+    if (tail.kind !== 'anew') await this.#follow(tail)
+    else if (beginnings === this.#beginnings) {
+      await (this.#beginning ??= this.#startAnew().finally(() => (this.#beginning = null)))
+    }
+    this.#believe()
+  }
+
+  /** The connection was away, and the log may be another one now: what is heard waits for the next check. */
+  distrust(): void {
+    if (this.scope.order.contradicts !== undefined) this.#doubted ??= []
+  }
+
+  #believe(): void {
+    const doubted = this.#doubted ?? []
+    this.#doubted = null
+    for (const event of doubted) this.#take(event)
+  }
+
+  /** Looks until it is settled which log this is. */
+  async #settle(): Promise<void> {
+    while (!this.closed && this.#doubted !== null) {
+      const settled = await this.check().then(
+        () => true,
+        () => false,
+      )
+      if (!settled) await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
+    }
   }
 
   /** Makes sure that it has the newest event there is, by the word of the log's leader. Throws `unavailable`. */
@@ -287,6 +318,7 @@ export class Feed<T extends Event> implements Source {
 
   async #startAnew(): Promise<void> {
     const { place, block, tail } = await this.scope.anew(this.last)
+    this.#beginnings++
     this.#ring.clear(this.#ring.last)
     this.#head = null
     this.#resetTo({ place, block, until: place.sequence })
@@ -313,6 +345,17 @@ export class Feed<T extends Event> implements Source {
       if (this.#early.length < MAX_AHEAD) this.#early.push(event)
       return
     }
+    if (this.#doubted === null && this.scope.order.contradicts?.(this.last, event) === true) {
+      this.#doubted = []
+      void this.#settle()
+      return
+    }
+    if (this.#doubted === null) return this.#take(event)
+    // What is forgotten here is named by none of those that follow, and is read then.
+    if (this.#doubted.length < MAX_AHEAD) this.#doubted.push(event)
+  }
+
+  #take(event: Heard<T>): void {
     const next = this.#splice.live(event)
     if (next.length > 0) this.#heardAtMs = performance.now()
     this.#push(next)

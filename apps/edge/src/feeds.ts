@@ -93,6 +93,7 @@ export class Feeds {
   /** The connection was away: whatever came meanwhile was not heard. */
   distrust(): void {
     this.#distrustBeforeMs = performance.now()
+    for (const { feed } of this.#feeds.values()) feed.distrust()
     this.#sweep()
   }
 

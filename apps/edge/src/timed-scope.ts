@@ -67,7 +67,9 @@ export class TimedScope implements Scope<TimedEvent> {
     if (topic !== null) return { ...followTopic(this.#nats, topic, hear), from: () => undefined }
     const hand = async (after: Position, events: readonly TimedEvent[]) => {
       const base = after.sequence > this.#passed.sequence ? after : this.#passed
+      const stream = this.#createdAtMs
       const looked = await this.#afterLooking(base, events, null)
+      this.#mustBe(stream)
       const [end] = looked.slice(-1)
       for (const event of looked) hear(event)
       return end === undefined ? after : this.order.position(end)
@@ -109,12 +111,14 @@ export class TimedScope implements Scope<TimedEvent> {
   ): AsyncGenerator<readonly TimedEvent[], void, void> {
     const firsts = told ? new Map<string, number>() : null
     let base = after
+    const stream = this.#createdAtMs
     for await (const messages of replayPart(this.#nats, this.part, after?.sequence ?? 0, signal)) {
       const events = messages.flatMap((message) => fromConsumer(message) ?? [])
       for (const { subject, sequence } of events) {
         if (firsts !== null && !firsts.has(subject)) firsts.set(subject, sequence)
       }
       const page = base === null ? await this.#fromOldest(events) : await this.#afterLooking(base, events, firsts)
+      this.#mustBe(stream)
       const end = page.at(-1)
       if (end === undefined) continue
       for (const event of page) this.#note(event)
@@ -198,11 +202,14 @@ export class TimedScope implements Scope<TimedEvent> {
   }
 
   async anew(last: Position): Promise<{ place: Position; block: string; tail: Tail }> {
-    this.#createdAtMs = null
+    const { createdAtMs, last: place } = await this.#views.read(this.part.stream)
+    const heads = await this.#readHeads()
+    // Only here, in one step: until then whatever comes from the new stream is refused, for it follows nothing.
+    this.#createdAtMs = createdAtMs
     this.#passed = { sequence: 0, mark: 0 }
     this.ends.clear()
     this.seen.clear()
-    const { last: place } = await this.stand()
+    for (const head of heads) this.#note(head)
     const requested = formatPosition(last)
     const block = resetBlock(this.state, { reason: 'recreated', requested, place, missed: null })
     return { place, block, tail: { kind: 'same', passed: null } }
@@ -237,6 +244,12 @@ export class TimedScope implements Scope<TimedEvent> {
     return view
   }
 
+  /** What was read while another stream took the place of the one it was asked of may be of either. */
+  #mustBe(stream: number | null): void {
+    if (stream === null || stream === this.#createdAtMs) return
+    throw new BatonError('unavailable', `stream ${this.part.stream} was made anew meanwhile`)
+  }
+
   #note({ event, sequence }: TimedEvent): void {
     if (!('run' in event)) return
     this.seen.add(event.run)
@@ -244,10 +257,15 @@ export class TimedScope implements Scope<TimedEvent> {
   }
 
   async #noteEnds(): Promise<void> {
-    if (this.#options.runs.length === 0) return
+    for (const head of await this.#readHeads()) this.#note(head)
+  }
+
+  /** The newest event of each run; none of topics, which do not end. */
+  async #readHeads(): Promise<readonly TimedEvent[]> {
+    if (this.#options.runs.length === 0) return []
     const { stream, subjects } = this.part
     const heads = await Promise.all(subjects.map((subject) => readLastOf(this.#nats, { stream, subjects: [subject] })))
-    for (const head of heads) if (head !== null) this.#note(head)
+    return heads.filter((head) => head !== null)
   }
 }
 

@@ -17,6 +17,8 @@ export type Order<T> = {
   readonly continues: (last: Position, event: Heard<T>, before: T | null) => boolean
   /** What the log had lost where this was read; one and the same for all that was read with it. */
   readonly loss?: (event: T) => object | null
+  /** Can this, heard live, hardly be of the log that `last` is a position of? Then it is time to ask, before more is believed. */
+  readonly contradicts?: (last: Position, event: T) => boolean
   /** It does not see by an event that one before it is missing: while something waits, nothing else is believed. */
   readonly blind?: true
 }

@@ -75,3 +75,23 @@ describe('an event of a topic that is heard', () => {
     expect(splice.live(event(96, 0))).toEqual([event(96, 0)])
   })
 })
+
+describe('an event of a topic contradicts a position', () => {
+  const heard = (sequence: number, atMs: number): TimedEvent => ({
+    sequence,
+    atMs,
+    subject: 'topic.t',
+    previous: null,
+    loss: null,
+    event: { topic: 't', sequence, type: 'message', time: '', data: '' },
+  })
+  test.each([
+    ['stored later, and yet before it: sequences began again', heard(3, at(10).mark + 1), true],
+    ['in its place, of another time', heard(10, at(10).mark + 1), true],
+    ['heard late, and read already', heard(9, at(10).mark), false],
+    ['the very one', heard(10, at(10).mark), false],
+    ['the next one', heard(11, at(10).mark + 1), false],
+  ])('%s', (_name, event, expected) => {
+    expect(topicOrder.contradicts?.(at(10), event)).toBe(expected)
+  })
+})

@@ -44,6 +44,8 @@ export const topicOrder: Order<TimedEvent> = {
   loss: lossOf,
   follows: () => true,
   continues: (_last, { previous }, before) => previous === (before?.sequence ?? 0),
+  // Stored later, and yet before it: sequences began again. A stream that has grown past may name the right one by chance.
+  contradicts: (last, { sequence, atMs }) => sequence <= last.sequence && atMs > last.mark,
 }
 
 /** A set: what its one consumer delivers is consecutive, too, but for what the log had lost when it came to it. */
