@@ -189,6 +189,7 @@ function open(run) {
 /** @param {string} path @returns {Promise<any>} */
 async function read(path) {
   const response = await fetch(path, { signal: AbortSignal.timeout(4000) })
+  if (response.status === 401) showLink('lost', 'this edge asks for a token, in the cookie baton')
   if (!response.ok) throw Object.assign(new Error(`${path}: ${response.status}`), { status: response.status })
   return response.json()
 }

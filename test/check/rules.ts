@@ -17,6 +17,7 @@ const doors: readonly { readonly what: RegExp; readonly only: string }[] = [
   { what: /^@nats-io\//, only: 'libs/store' },
   { what: /^(hono|@hono\/.*)(\/|$)/, only: 'apps/edge' },
   { what: /^undici(\/|$)/, only: 'apps/relay' },
+  { what: /^jose(\/|$)/, only: 'apps/edge' },
 ]
 
 /** What has effects, tells the time or rolls dice. A pure core takes values in and gives decisions out. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { ISSUER, SECRET, signToken, type Claims } from '../kit/issuer.ts'
-import { SseClient } from '../kit/sse-client.ts'
+import { indexOf, SseClient } from '../kit/sse-client.ts'
 import { writeTopics } from '../kit/topics.ts'
 import { endEvent, writeEvents, writeRange } from '../kit/write-events.ts'
 
@@ -161,6 +161,20 @@ describe('grants', () => {
     await client.untilEvents(40)
     expect(client.events.every(({ event }) => event?.startsWith('open.'))).toBe(true)
   })
+})
+
+test('a stream ends with its token, after all there was, and who returns with it gets 401', async () => {
+  await writeRange(log.nats, 'long', 1, 50)
+  // A token is taken for 5 s after its end, since clocks differ.
+  const headers = await bearer({ subscribe: ['run:long'] }, { exp: Math.floor(Date.now() / 1000) - 2 })
+  await using client = new SseClient({ urls: [`${edge.url}/runs/long/events`], headers })
+  await client.untilEvents(50)
+  await writeRange(log.nats, 'long', 51, 60)
+  await client.done
+  expect(client.events.map(indexOf)).toEqual(Array.from({ length: 60 }, (_, at) => at + 1))
+  expect(client.frames.at(-1)).toMatchObject({ event: 'stream.bye', data: '{"reason":"token-expired"}' })
+  expect(client.openings.map(({ status: answer }) => answer)).toEqual([200, 401])
+  expect(edge.edge.clients.size).toBe(0)
 })
 
 describe('where the token comes from', () => {

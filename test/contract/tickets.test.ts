@@ -77,6 +77,33 @@ test('a ticket opens streams at another edge, again and again, of what its token
   expect(await status(`${two.url}/topics/events?topic=orders.>&ticket=${ticket}`)).toBe(403)
 })
 
+test('a ticket waits a minute to be opened, by the clock of the bucket, and not longer than its token', async () => {
+  await using usual = await LocalEdge.start(log.server.url, { auth: AUTH.auth })
+  const ask = async (claims: Claims) => {
+    const authorization = `Bearer ${await signToken({ baton: GRANTS, ...claims })}`
+    const response = await fetch(`${usual.url}/tickets`, { method: 'POST', headers: { authorization } })
+    expect(response.headers.get('cache-control')).toBe('no-store')
+    const made = (await response.json()) as Made
+    const [owner, place] = made.ticket.split('.')
+    const stored = await log.nats.jsm.streams.getMessage('KV_tickets', {
+      last_by_subj: `$KV.tickets.${owner}.${place}`,
+    })
+    return { ...made, ttl: stored?.header.get('Nats-TTL') }
+  }
+  const made = await ask({})
+  expect(made.ttl).toBe('60s')
+  expect(Date.parse(made.expiresAt) - Date.now()).toBeGreaterThan(50_000)
+  expect(Date.parse(made.expiresAt) - Date.now()).toBeLessThanOrEqual(60_000)
+  const short = await ask({ exp: inSeconds(20) })
+  expect(short.ttl).toMatch(/^2\ds$/)
+  expect(Date.parse(short.expiresAt)).toBeLessThanOrEqual(Date.parse(short.endsAt))
+  // An end beyond what dates can say.
+  const endless = await ask({ exp: 1e300 })
+  expect(endless.ttl).toBe('60s')
+  expect(await status(stream(usual, endless.ticket))).toBe(200)
+  expect(await status(stream(two, endless.ticket))).toBe(200)
+})
+
 test('a ticket does nothing but open streams, and goes with no other token', async () => {
   const { ticket } = await makeTicket()
   for (const path of ['/runs/r1', '/runs/r1/history', '/runs', '/topics/orders.1']) {

@@ -22,6 +22,10 @@ export function trustedProxies(entries: readonly string[]): (address: string) =>
 /** An IPv4 address as a dual-stack socket shows it is still that address. */
 const unmapped = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '')
 
+/** Some proxies add the port. */
+const withoutPort = (hop: string): string =>
+  /^\[([^\]]+)\](?::\d+)?$|^(\d+(?:\.\d+){3}):\d+$/.exec(hop)?.slice(1).find(Boolean) ?? hop
+
 /**
  * Who asks: the peer of the socket, or, behind proxies that are trusted, the last address of `X-Forwarded-For` that
  * is not one of theirs. What stands further left was written by whoever liked to.
@@ -32,7 +36,7 @@ export function clientAddress(
   isTrusted: (address: string) => boolean,
 ): string {
   let address = unmapped(peer ?? '')
-  const hops = (forwardedFor ?? '').split(',').map((hop) => unmapped(hop.trim()))
+  const hops = (forwardedFor ?? '').split(',').map((hop) => unmapped(withoutPort(hop.trim())))
   while (isTrusted(address)) {
     const hop = hops.pop()
     if (hop === undefined || isIP(hop) === 0) break

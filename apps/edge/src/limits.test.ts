@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { acceptsStream, isEventSource } from './accepts.ts'
 import { readAsked } from './asked.ts'
 import { clientAddress, trustedProxies } from './client-address.ts'
+import { Connections } from './connections.ts'
 import { Rates } from './rates.ts'
 import { Pacer } from './pacer.ts'
 import { busyMs, reconnectMs } from './retry.ts'
@@ -28,6 +29,29 @@ describe('opens', () => {
   test('0 is no limit', () => {
     const opens = new Rates(0, 0)
     expect(Array.from({ length: 5000 }, () => opens.take('one', 0)).every(Boolean)).toBe(true)
+  })
+})
+
+describe('connections', () => {
+  test('so many for each client; one that leaves makes room, once', () => {
+    const connections = new Connections(2)
+    const [one, two] = [connections.enter('a'), connections.enter('a')]
+    expect(connections.enter('a')).toBeNull()
+    expect(connections.enter('b')).not.toBeNull()
+    one?.()
+    one?.()
+    expect(connections.enter('a')).not.toBeNull()
+    expect(connections.enter('a')).toBeNull()
+    two?.()
+    expect(connections.enter('a')).not.toBeNull()
+  })
+
+  test('of clients that have left nothing is kept', () => {
+    const connections = new Connections(0)
+    const leaves = Array.from({ length: 1000 }, (_, at) => connections.enter(`client-${at % 100}`))
+    expect(connections.clients).toBe(100)
+    for (const leave of leaves) leave?.()
+    expect(connections.clients).toBe(0)
   })
 })
 
@@ -93,6 +117,12 @@ describe('who asks', () => {
     expect(clientAddress('203.0.113.5', '198.51.100.1', isTrusted)).toBe('203.0.113.5')
     expect(clientAddress('10.1.2.3', '198.51.100.1', isTrusted)).toBe('198.51.100.1')
     expect(clientAddress('::ffff:10.1.2.3', '198.51.100.1, 10.9.9.9', isTrusted)).toBe('198.51.100.1')
+  })
+
+  test('is an address, whether a proxy adds its port or not', () => {
+    expect(clientAddress('10.1.2.3', '198.51.100.1:50123', isTrusted)).toBe('198.51.100.1')
+    expect(clientAddress('::1', '[2001:db8::7]:443, 10.9.9.9:80', isTrusted)).toBe('2001:db8::7')
+    expect(clientAddress('::1', '2001:db8::7', isTrusted)).toBe('2001:db8::7')
   })
 
   test('is never what the client wrote before its proxy', () => {

@@ -94,5 +94,6 @@ describe('the claim', () => {
     { subscribe: ['queue:x'] },
     { subscribe: [1] },
     { manage: ['run:*', 'run:a.b'] },
+    { subscribe: Array.from({ length: 251 }, (_, at) => `run:r${at}`) },
   ])('%j is refused whole', (value) => expect(parseGrants(value)).toMatchObject({ ok: false }))
 })

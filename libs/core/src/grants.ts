@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { isRunId, isTopicFilter } from './ids.ts'
 import type { Parsed } from './run.ts'
-import { covers } from './topic-filter.ts'
+import { covers, hasWildcard } from './topic-filter.ts'
 
 /**
  * What the bearer of a token may do. A grant is `run:<id>`, `run:*` or `topic:<filter>`, with the wildcards of NATS: `*`
@@ -40,13 +40,19 @@ export function allows(grants: readonly string[], wanted: string): boolean {
   const asked = readGrant(wanted)
   if (asked === null) return false
   return grants.some((text) => {
-    const grant = readGrant(text)
+    // A list of runs is looked through with every grant, so what has no wildcard is only compared.
+    if (text === wanted) return true
+    const grant = hasWildcard(text) ? readGrant(text) : null
     return grant !== null && grant.kind === asked.kind && covers(grant.pattern, asked.pattern)
   })
 }
 
+/** Of each right. Every request is compared with them, a publish with each for each event. */
+const MAX_GRANTS = 250
+
 const patterns = z
   .array(z.string().refine((text) => readGrant(text) !== null, 'must be run:<id>, run:* or topic:<filter>'))
+  .max(MAX_GRANTS, `at most ${MAX_GRANTS} grants`)
   .default([])
 const claim = z.object({ subscribe: patterns, publish: patterns, manage: patterns })
 

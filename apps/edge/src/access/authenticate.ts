@@ -39,7 +39,10 @@ export function authenticate(edge: Edge): MiddlewareHandler<EdgeEnv> {
 }
 
 async function find(edge: Edge, tokens: Tokens, c: Context<EdgeEnv>, address: string): Promise<Access> {
-  const credential = readCredential(c.env.incoming, c.req.queries('ticket') ?? [])
+  const credential = readCredential(
+    c.env.incoming.headersDistinct,
+    (c.req.queries('ticket') ?? []).filter((ticket) => ticket !== ''),
+  )
   if (credential.kind === 'none') throw unauthorized('a token is needed', false)
   if (credential.kind === 'ticket') {
     if (!isStream(c.req.path) || !READING.has(c.req.method)) throw unauthorized('a ticket opens streams, nothing else')

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http'
 import { unauthorized } from './access.ts'
 
 /** What a request shows of who sends it. */
@@ -7,6 +6,9 @@ export type Credential =
   | { readonly kind: 'token'; readonly token: string; readonly from: 'header' | 'cookie' }
   | { readonly kind: 'ticket'; readonly ticket: string }
 
+/** Every value of every header: `headers` of Node keeps one Authorization and drops the others. */
+type DistinctHeaders = Readonly<Record<string, readonly string[] | undefined>>
+
 const COOKIE = 'baton'
 
 /**
@@ -14,8 +16,7 @@ const COOKIE = 'baton'
  * not say the same are refused, whichever is right: somebody between us and the client may look at the other one. Only a
  * cookie beside a ticket is passed by, for a browser sends it unasked. Throws the 401.
  */
-export function readCredential(request: IncomingMessage, tickets: readonly string[]): Credential {
-  const headers = request.headersDistinct
+export function readCredential(headers: DistinctHeaders, tickets: readonly string[]): Credential {
   const bearer = only((headers['authorization'] ?? []).map(readBearer), 'Authorization headers')
   const cookie = only((headers['cookie'] ?? []).flatMap(readCookies), 'cookies named baton')
   const ticket = only(tickets, 'tickets')

@@ -39,6 +39,7 @@ export class RemoteKeys {
     const { cooldownMs = 2000, refreshMs = 600_000 } = options
     this.#log = log
     this.#cooldownMs = cooldownMs
+    if (!isSafe(url)) log.warn('jwks.unprotected')
     // When to look is decided here: by itself it would forget all keys while the set is away, and ask without end.
     this.#set = createRemoteJWKSet(new URL(url), {
       cacheMaxAge: Infinity,
@@ -116,6 +117,12 @@ export class RemoteKeys {
     const [oldest] = this.#unknown.keys()
     if (this.#unknown.size > MAX_UNKNOWN && oldest !== undefined) this.#unknown.delete(oldest)
   }
+}
+
+/** Whoever stands between us and the keys, and can change them, can make tokens. */
+const isSafe = (url: string): boolean => {
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'https:' || /^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname)
 }
 
 const away = (cause?: unknown): BatonError =>

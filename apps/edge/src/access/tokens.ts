@@ -10,6 +10,9 @@ import { RemoteKeys } from './remote-keys.ts'
 /** By how much the clocks of an issuer and an edge may differ. A token is taken, and its streams last, so much longer. */
 const TOLERANCE_SECONDS = 5
 
+/** A token may name an end that no clock reaches, and neither dates nor NATS can hold. */
+const LONGEST_MS = 10 * 365 * 86_400_000
+
 /** Checks tokens: JWTs (RFC 7519) of the issuers an operator trusts. */
 export class Tokens {
   readonly #log: Log
@@ -40,7 +43,7 @@ export class Tokens {
         .update(JSON.stringify([iss, sub]))
         .digest('base64url')}`,
       grants: grants.value,
-      endsAtMs: (exp + TOLERANCE_SECONDS) * 1000,
+      endsAtMs: Math.min((exp + TOLERANCE_SECONDS) * 1000, Date.now() + LONGEST_MS),
       token,
     }
   }
