@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readKey } from '@baton/store/bucket'
+import { connectNats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
+import { ensureTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
 import { ISSUER, SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
-import { LogServer } from '../kit/log-server.ts'
+import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
+import { NatsServer } from '../kit/nats-server.ts'
 import { SseClient } from '../kit/sse-client.ts'
 import { writeTopic } from '../kit/topics.ts'
 import { writeRange } from '../kit/write-events.ts'
@@ -217,6 +220,25 @@ test('while NATS is away an edge goes on with the tickets it knows, and says of 
     await again.body?.cancel()
   } finally {
     apart.server.resume()
+  }
+})
+
+test('the NATS user of an edge may do all that tickets take', async () => {
+  await using server = await NatsServer.start({ users: true })
+  const operator = await connectNats({ servers: [server.urlOf('operator')], name: 'test' }, AbortSignal.timeout(20_000))
+  try {
+    await ensureTopology(operator, SMALL_TOPOLOGY)
+    await using edge = await LocalEdge.start(server.urlOf('edge'), AUTH)
+    const authorization = `Bearer ${await signToken({ baton: GRANTS })}`
+    const response = await fetch(`${edge.url}/tickets`, { method: 'POST', headers: { authorization } })
+    expect(response.status).toBe(201)
+    const { ticket } = (await response.json()) as Made
+    await using other = await LocalEdge.start(server.urlOf('edge'), AUTH)
+    expect(await status(`${other.url}/topics/events?topic=orders.1&ticket=${ticket}`)).toBe(200)
+    expect(await status(`${other.url}/topics/events?topic=orders.1&ticket=${ticket.slice(0, -2)}xx`)).toBe(401)
+    expect(server.child.output).not.toContain('Violation')
+  } finally {
+    await operator.nc.close()
   }
 })
 

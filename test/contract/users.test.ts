@@ -56,8 +56,8 @@ const LOG = publish('run.r1', 'run.r1.owner', 'run.r1.cursor')
 const OWNERSHIP = publish('$KV.claims.r1', '$KV.status.r1', '$KV.heartbeats.liveness.r1')
 const PEERS = publish('relay.beat.b1', 'relay.ping.b1', 'relay.release.b1', 'relay.released.r1')
 const TICKETS = publish(
-  '$KV.tickets.t1',
-  '$JS.API.DIRECT.GET.KV_tickets.$KV.tickets.t1',
+  '$KV.tickets.t1.0',
+  '$JS.API.DIRECT.GET.KV_tickets.$KV.tickets.t1.0',
   '$JS.API.STREAM.MSG.GET.KV_tickets',
 )
 /** Whoever makes a consumer of the tickets reads them all. */

@@ -69,9 +69,14 @@ export async function openTicket(nats: Nats, text: string): Promise<Ticket | nul
   if (owner === undefined || place === undefined || secret === undefined) return null
   const key = `${owner}.${place}`
   const read = (entry: Entry) => readStored(entry, hash(secret))
+  // That there is no such ticket ends an EventSource, so it is the word of a leader that the others still follow.
+  const ask = async (): Promise<Entry> => {
+    const found = await readKeyAtLeader(nats, BUCKET.tickets, key)
+    if (read(found) === null) await readLedInfo(nats, bucketStream(BUCKET.tickets))
+    return found
+  }
   let entry = await readKey(nats, BUCKET.tickets, key)
-  // A replica may be behind. That there is no such ticket is the leader's word.
-  if (read(entry) === null) entry = await readKeyAtLeader(nats, BUCKET.tickets, key)
+  if (read(entry) === null) entry = await ask()
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const found = read(entry)
     if (found === null) return null
@@ -84,7 +89,7 @@ export async function openTicket(nats: Nats, text: string): Promise<Ticket | nul
     } catch (error) {
       // It was opened elsewhere at the same moment, or went: the leader knows.
       if (!isCode(error, 'conflict', 'in_flight', 'unknown_outcome')) throw error
-      entry = await readKeyAtLeader(nats, BUCKET.tickets, key)
+      entry = await ask()
     }
   }
   throw new BatonError('unavailable', 'a ticket could not be opened')
