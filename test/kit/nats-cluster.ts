@@ -260,7 +260,7 @@ async function configure(
     ['listen: 0.0.0.0:4222', `listen: 127.0.0.1:${port}\nhttp: 127.0.0.1:${monitorPort}`],
     ['listen: 0.0.0.0:6222', `listen: 127.0.0.1:${routePort}${advertise}${noAdvertise}`],
     // Streams reserve their max_bytes, and three nodes share one disk: as dev.conf, which says why.
-    [/store_dir: .*/, '$&\n  max_file_store: 64GB'],
+    ['store_dir: $NATS_DATA', 'store_dir: $NATS_DATA\n  max_file_store: 64GB'],
     [/routes: \[.*\]/, `routes: [${routes.join(', ')}]`],
     ['include "accounts.conf"', withTester(accounts ?? '')],
     ...(options.syncInterval === undefined
