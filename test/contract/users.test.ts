@@ -54,7 +54,7 @@ const OPERATING = publish(
 
 const LOG = publish('run.r1', 'run.r1.owner', 'run.r1.cursor')
 const OWNERSHIP = publish('$KV.claims.r1', '$KV.status.r1', '$KV.heartbeats.liveness.r1')
-const PEERS = publish('relay.beat.b1', 'relay.ping.b1', 'relay.release.b1', 'relay.released.r1')
+const PEERS = publish('relay.beat.b1', 'relay.ping.b1', 'relay.release.b1', 'relay.released.r1', 'relay.drain.b1')
 const TICKETS = publish(
   '$KV.tickets.t1.0',
   '$JS.API.DIRECT.GET.KV_tickets.$KV.tickets.t1.0',
@@ -99,6 +99,7 @@ const NEVER: Readonly<Record<(typeof ROLES)[number], readonly Attempt[]>> = {
     ...UNSTORED,
     ...LIVE,
     ...READ_TOPICS,
+    ...publish('relay.drain.b1'),
   ],
   edge: [...OPERATING, ...LOG, ...OWNERSHIP, ...ALERT, ...PEERS, ...ALL_TICKETS, ...WEBHOOK, ...UNSTORED],
   watchdog: [
@@ -109,7 +110,7 @@ const NEVER: Readonly<Record<(typeof ROLES)[number], readonly Attempt[]>> = {
     ...UNSTORED,
     ...LIVE,
     ...READ_TOPICS,
-    ...publish('relay.release.b1'),
+    ...publish('relay.release.b1', 'relay.drain.b1'),
   ],
   producer: [
     ...OPERATING,

@@ -221,7 +221,7 @@ async function holds(line: string, expected: Expectation): Promise<void> {
 }
 
 test('each line has something that it must say or bring about', () => {
-  expect(tables.map(([to]) => to).sort()).toEqual(Object.keys(EXPECTED).sort())
+  expect(new Set(tables.map(([to]) => to))).toEqual(new Set(Object.keys(EXPECTED)))
 })
 
 describe('side by side', () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readAlert } from '@baton/store/alerts'
 import { readBusy } from '@baton/store/heartbeats'
+import { batonAnswer } from '../kit/baton.ts'
 import { eventually } from '../kit/eventually.ts'
 import { HandAgent } from '../kit/hand-agent.ts'
 import { expectPromises } from '../kit/judge.ts'
@@ -123,6 +124,29 @@ describe('each process with the user of its role', () => {
     const relays = (await (await fetch(system.edgeUrl('/relays'))).json()) as { relay: string }[]
     expect(relays.map(({ relay }) => relay)).toEqual(expect.arrayContaining(['relay-1', 'relay-2']))
     expect((await fetch(system.edgeUrl('/runs/nobody'))).status).toBe(404)
+    expect(refused()).toEqual([])
+  })
+
+  test('an operator sees runs, relays and alerts, publishes, adds, cancels, and drains a relay', async () => {
+    const url = system.nats.urlOf('operator')
+    const answer = async (...args: string[]) => {
+      const { code, output } = await batonAnswer(url, args)
+      expect(code, output).toBe(0)
+      return output
+    }
+    const { url: stream } = system.agents.job('operated', { events: 3, perSecond: 20 })
+    await answer('runs', 'add', stream, '--run', 'operated')
+    expect(await answer('runs', 'watch', 'operated')).toMatch(/ended \(completed\)/)
+    expect(await answer('runs', 'ls')).toContain('operated')
+    expect(await answer('runs', 'show', 'operated')).toContain('completed')
+    await answer('runs', 'cancel', 'operated')
+    expect(await answer('publish', 'orders.9', 'paid')).toContain('orders.9')
+    await answer('alerts')
+    expect(await answer('relays')).toMatch(/relay-1[^]*relay-2/)
+    await answer('setup', '--dry-run')
+    expect(await answer('drain', 'relay-1')).toContain('and is gone')
+    expect(await system.relays[0]?.child.exited).toEqual({ code: 0, signal: null })
+    await system.heal()
     expect(refused()).toEqual([])
   })
 
