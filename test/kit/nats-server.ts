@@ -21,6 +21,8 @@ export type NatsServerOptions = {
   readonly users?: boolean
   /** Does the server tell our account when a connection closes? Default true, as in the configuration we ship. */
   readonly notices?: boolean
+  /** Of Baton's user. */
+  readonly password?: string
   /** More lines for the configuration. */
   readonly extra?: string
 }
@@ -51,7 +53,8 @@ export class NatsServer {
   }
 
   get url(): string {
-    return `nats://127.0.0.1:${this.#port}`
+    const { password } = this.#options
+    return `nats://${password === undefined ? '' : `baton:${password}@`}127.0.0.1:${this.#port}`
   }
 
   /** Where a role connects; everybody at the same place while there are no users. */
@@ -146,9 +149,11 @@ async function writtenPort(folder: string): Promise<number> {
  * The configuration we ship for one machine. A server that is not ours does not say when a connection closes: that is
  * the same text without the lines that let it.
  */
-async function configuration({ notices = true, extra = '' }: NatsServerOptions): Promise<string> {
-  const shipped = await readFile(join(root, 'nats', 'dev.conf'), 'utf8')
+async function configuration({ notices = true, password = 'baton', extra = '' }: NatsServerOptions): Promise<string> {
+  const file = await readFile(join(root, 'nats', 'dev.conf'), 'utf8')
+  const shipped = file.replace('user: baton, password: baton', `user: baton, password: "${password}"`)
   const silent = shipped.replaceAll(/^ *(exports|imports): .*$/gm, '')
-  if (silent.includes('DISCONNECT') || silent === shipped) throw new Error('nats/dev.conf has changed its form')
+  if (silent.includes('DISCONNECT') || silent === shipped || !shipped.includes(`"${password}"`))
+    throw new Error('nats/dev.conf has changed its form')
   return `${notices ? shipped : silent}\n${extra}\n`
 }

@@ -1,5 +1,6 @@
 import { isCode } from '@baton/core/errors'
 import { connectNats, type Nats, type NatsOptions } from '@baton/store/connect'
+import { shownServers } from '@baton/store/nats-url'
 import { isSetUp } from '@baton/store/is-set-up'
 import { CommandError } from './exit.ts'
 
@@ -41,6 +42,4 @@ export async function open(options: StoreOptions, name: string, signal: AbortSig
   }
 }
 
-/** Without the passwords in it. */
-const shown = ({ servers }: StoreOptions): string =>
-  servers.map((server) => server.replace(/\/\/[^@/]*@/, '//')).join(', ')
+const shown = ({ servers }: StoreOptions): string => servers.map(shownServers).join(', ')

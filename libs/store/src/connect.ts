@@ -3,6 +3,7 @@ import type { ConnectionOptions, NatsConnection } from '@nats-io/nats-core'
 import { jetstream, jetstreamManager, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { addressOf, credentialsOf } from './nats-url.ts'
 
 /** One connection to NATS and its two JetStream faces. The only handle the rest of the store takes. */
 export type Nats = {
@@ -75,11 +76,9 @@ function disconnects(nc: NatsConnection): Nats['onDisconnect'] {
 const inboxOf = (user: string): string => (/^[A-Za-z0-9_-]+$/.test(user) ? `_INBOX.${user}` : '_INBOX')
 
 async function connectionOptions(options: NatsOptions): Promise<ConnectionOptions & { inboxPrefix: string }> {
-  const first = options.servers[0] ?? ''
-  const url = URL.canParse(first) ? new URL(first) : null
-  const user = decodeURIComponent(url?.username ?? '')
+  const credentials = credentialsOf(options.servers[0] ?? '')
   return {
-    servers: options.servers.map((server) => server.replace(/^([a-z]+:\/\/)[^@/]*@/i, '$1')),
+    servers: options.servers.map(addressOf),
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 50,
@@ -89,10 +88,10 @@ async function connectionOptions(options: NatsOptions): Promise<ConnectionOption
     pingInterval: 2000,
     maxPingOut: 2,
     ignoreClusterUpdates: false,
-    inboxPrefix: options.inboxPrefix ?? inboxOf(user),
+    inboxPrefix: options.inboxPrefix ?? inboxOf(credentials?.user ?? ''),
     // A URL that says tls must not end in a password sent in clear, because the server has none to offer.
     ...(options.servers.some((server) => /^tls:/i.test(server)) ? { tls: {} } : {}),
-    ...(user === '' ? {} : { user, pass: decodeURIComponent(url?.password ?? '') }),
+    ...credentials,
     ...(options.creds === undefined ? {} : { authenticator: credsAuthenticator(await readFile(options.creds)) }),
   }
 }

@@ -26,6 +26,7 @@ export type Place = {
 
 /** Where the parts are found from outside. */
 export type Addresses = {
+  /** With the password, where it has one: not for the eyes of others. */
   readonly natsUrl: string
   readonly edgeUrls: readonly string[]
   /** Null without a demo. */

@@ -38,7 +38,7 @@ function ready(
     '',
     ...table(processes),
     '',
-    `NATS     ${withoutPassword(addresses.natsUrl)}`,
+    `NATS     ${addresses.natsUrl}`,
     ...(addresses.edgeUrls[0] === undefined ? [] : [`Console  ${addresses.edgeUrls[0]}/`]),
     ...lateLines,
     '',
@@ -59,7 +59,7 @@ function toPaste({ edgeUrls, agentUrl, natsUrl }: Addresses, run: string | null,
   const ownAgent = agentUrl === null ? '   # url: the stream of your agent' : ''
   const http = run === null ? [`${register}${ownAgent}`, follow] : [follow, register]
   const hint = natsCli === null ? '   # npm run setup brings the nats CLI' : ''
-  const sub = `${natsCli ?? OWN_NATS_CLI} -s ${withoutPassword(natsUrl)} sub 'live.run.*'${hint}`
+  const sub = `${natsCli ?? OWN_NATS_CLI} -s ${natsUrl} sub 'live.run.*'${hint}`
   return [...(edge === undefined ? [] : http), sub]
 }
 
@@ -67,9 +67,6 @@ function forTheCli({ cliEnv }: Addresses): string[] {
   const settings = Object.entries(cliEnv).map(([name, value]) => `${name}=${value}`)
   return settings.length === 0 ? [] : ['', 'Before npx baton in another terminal:', `  export ${settings.join(' ')}`]
 }
-
-/** A terminal is read by others, and is recorded. */
-const withoutPassword = (url: string): string => url.replaceAll(/(:\/\/[^:@/,]+):[^@/,]*@/g, '$1:…@')
 
 function table(processes: readonly Running[]): string[] {
   const width = Math.max(...processes.map(({ name }) => name.length))

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pause } from '@baton/service/sleep'
+import { shownServers } from '@baton/store/nats-url'
 import { Child, type ChildSpec } from './child.ts'
 import { dataInUse } from './data-in-use.ts'
 import { keepDemo } from './demo.ts'
@@ -73,7 +74,14 @@ export async function up(
     const late = await waitUntilReady(planned, onSlow, stop)
     const ready = (runs: string[]) => {
       if (stop.aborted) return
-      say({ event: 'ready', addresses: planned.addresses, processes: children.map(running), runs, late, dataFolder })
+      say({
+        event: 'ready',
+        addresses: shown(planned.addresses),
+        processes: children.map(running),
+        runs,
+        late,
+        dataFolder,
+      })
     }
     const { agentUrl, edgeUrls } = planned.addresses
     // Late parts are said to be late, not waited for: a person must see what is wrong.
@@ -93,6 +101,9 @@ export async function up(
     say({ event: 'stopped' })
   }
 }
+
+/** A terminal is read by others, and what is written as JSON is kept by them. */
+const shown = (addresses: Addresses): Addresses => ({ ...addresses, natsUrl: shownServers(addresses.natsUrl) })
 
 /** A reason a person can act on. */
 export class UpError extends Error {
