@@ -196,7 +196,10 @@ function watchSilence(silence: SilenceClock, attempt: AbortController): Watch {
     limitMs = silence.limitMs
     const leftMs = silence.leftMs(performance.now())
     if (leftMs > 0) timer = setTimeout(look, leftMs)
-    else attempt.abort(new Error(`silent for ${limitMs / 1000} s`))
+    else {
+      silence.cut()
+      attempt.abort(new Error(`silent for ${limitMs / 1000} s`))
+    }
   }
   silence.open(performance.now())
   look()

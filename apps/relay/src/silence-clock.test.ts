@@ -30,6 +30,22 @@ test('after keepalives it is three times the longest interval between two, at le
   expect(heard(30 * minute, [0, 15_000, 75_000, 90_000]).limitMs).toBe(180_000)
 })
 
+test('comments that come together are one sign, and no rhythm: many agents greet with two', () => {
+  expect(heard(30 * minute, [0, 1, 900]).limitMs).toBe(30 * minute)
+  expect(heard(30 * minute, [0, 1, 15_000, 30_000]).limitMs).toBe(90_000)
+})
+
+test('who brought no rhythm until it was cut has none any more: it is not cut again and again', () => {
+  const clock = heard(30 * minute, [0, 15_000, 30_000])
+  clock.cut()
+  clock.open(2 * minute)
+  expect(clock.limitMs).toBe(90_000)
+  clock.keepalive(2 * minute)
+  clock.cut()
+  clock.open(4 * minute)
+  expect(clock.limitMs).toBe(30 * minute)
+})
+
 test('it is never longer than what is configured, and the 90 s shrink with a shorter one', () => {
   expect(heard(30 * minute, [0, 20 * minute]).limitMs).toBe(30 * minute)
   expect(heard(2000, [0, 10]).limitMs).toBe(100)
