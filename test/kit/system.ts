@@ -155,7 +155,8 @@ export class System {
   }
 
   async log(run: string): Promise<readonly LogEntry[]> {
-    return (await readLogs(this.store)).get(run) ?? []
+    const logs = await eventually('the log can be read', () => readLogs(this.store))
+    return logs.get(run) ?? []
   }
 
   /** The claim of a run as its bucket's leader has it; null when nobody holds it. */

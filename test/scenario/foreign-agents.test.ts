@@ -8,7 +8,6 @@ import { startHonoAgent } from '../foreign/hono.ts'
 import { root } from '../kit/find-binary.ts'
 import { expectPromises } from '../kit/judge.ts'
 import { pythonWith } from '../kit/python.ts'
-import { LogRecorder } from '../kit/read-log.ts'
 import type { SseClient } from '../kit/sse-client.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 
@@ -17,7 +16,7 @@ const python = await pythonWith(join(root, 'test', 'foreign', 'requirements.txt'
 const test = testWithSystem({ relays: 2, edges: 1 })
 
 /** Long enough a pause for a library to send its keepalives. */
-const script = { count: 200, everyMs: 10, pauseAfter: 120, pauseMs: 1500 }
+const script = { count: 300, everyMs: 10, pauseAfter: 120, pauseMs: 3000 }
 
 /** Kills the relay of a run twice, once while the agent talks and once while it is silent, and waits for the end. */
 async function killTwice(system: System, run: string, client: SseClient): Promise<void> {
@@ -25,21 +24,20 @@ async function killTwice(system: System, run: string, client: SseClient): Promis
     await client.untilEvents(events)
     const owner = await system.owner(run)
     await owner.child.kill()
-    await owner.restart()
+    await owner.restart({ wait: false })
   }
   await client.done
 }
 
 async function relayed(system: System, run: string, agent: ForeignAgent, how: Partial<ForeignScript>, resume?: string) {
-  await using recorder = await LogRecorder.start(system.nats.url)
   const url = agent.url(run, { resumes: true, ...script, ...how })
   await system.register(run, { url, ...(resume === undefined ? {} : { resume }) })
   const client = system.follow(run)
   await killTwice(system, run, client)
-  const log = (await recorder.finish()).get(run) ?? []
+  const log = await system.log(run)
   const emission = await agent.emission(run)
   expect(emission.connections.length).toBeGreaterThanOrEqual(3)
-  await expectPromises(system, run, { jobs: [emission], clients: [client], log })
+  await expectPromises(system, run, { jobs: [emission], clients: [client] })
   expect(log.filter((entry) => entry.kind === 'event' && entry.event.type === GAP)).toEqual([])
   return log
 }
