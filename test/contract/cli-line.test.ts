@@ -1,6 +1,4 @@
 import { spawnSync } from 'node:child_process'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { storeAlert } from '@baton/store/alerts'
@@ -9,7 +7,9 @@ import { BUCKET } from '@baton/store/names'
 import { baton as batonAt, batonAnswer } from '../kit/baton.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findBinary, root } from '../kit/find-binary.ts'
+import { Issuer, ISSUER } from '../kit/issuer.ts'
 import { LogServer } from '../kit/log-server.ts'
+import { startEdge } from '../kit/process.ts'
 
 /** The command line itself: its help, what it says where, and how it behaves in a pipe. */
 
@@ -22,6 +22,18 @@ afterAll(() => log[Symbol.asyncDispose]())
 const baton = (args: string[], environment: Record<string, string> = {}) =>
   batonAnswer(log.server.url, args, environment)
 
+const inShell = (line: string) =>
+  spawnSync('bash', ['-c', `set -o pipefail; ${line}`], {
+    encoding: 'utf8',
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      HOME: process.env['HOME'] ?? '',
+      BATON_NATS_URL: log.server.url,
+      NODE: process.execPath,
+      BATON: join(root, 'apps/cli/src/main.ts'),
+    },
+  })
+
 test('help of a command, however deep, of a topic, and of what there is not; --version', async () => {
   const add = await baton(['help', 'runs', 'add'])
   expect(add).toMatchObject({ code: 0, output: expect.stringContaining('Usage: baton runs add [options] [url]') })
@@ -32,18 +44,6 @@ test('help of a command, however deep, of a topic, and of what there is not; --v
 })
 
 describe('in a pipe', () => {
-  const inShell = (line: string) =>
-    spawnSync('bash', ['-c', `set -o pipefail; ${line}`], {
-      encoding: 'utf8',
-      env: {
-        PATH: process.env['PATH'] ?? '',
-        HOME: process.env['HOME'] ?? '',
-        BATON_NATS_URL: log.server.url,
-        NODE: process.execPath,
-        BATON: join(root, 'apps/cli/src/main.ts'),
-      },
-    })
-
   test('a reader that has seen enough ends it in silence, of results and of messages', async () => {
     // More than a pipe holds, so that the writer still writes when the reader is gone.
     const record = JSON.stringify({ url: 'http://a/b', labels: { l: 'x'.repeat(2000) } })
@@ -166,6 +166,15 @@ describe('completions', () => {
       expect(spawnSync(binary, ['-n'], { input: output, encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' })
   })
 
+  test('bash asks with what was typed, and offers what fits', () => {
+    // As the package bash-completion reads the line; it is not on every machine.
+    const reader = `_get_comp_words_by_ref() { cur=\${COMP_WORDS[COMP_CWORD]}; words=("\${COMP_WORDS[@]}"); }`
+    const self = `baton() { "$NODE" "$BATON" "$@"; }`
+    const typed = `COMP_WORDS=(baton runs wa) COMP_CWORD=2; __baton_complete 2>/dev/null; echo "\${COMPREPLY[@]}"`
+    const { stdout } = inShell([self, reader, 'source <(baton completion bash)', typed].join('\n'))
+    expect(stdout).toBe('watch\n')
+  })
+
   test('where NATS is away there are no runs, and no complaint', async () => {
     const { code, output } = await baton(['complete', '--', 'runs', 'show', ''], {
       BATON_NATS_URL: 'nats://127.0.0.1:9',
@@ -175,19 +184,25 @@ describe('completions', () => {
 })
 
 describe('an edge that asks for a token', () => {
-  test('gets the one of --token or BATON_TOKEN; refused, it is 5', async () => {
-    const asked: IncomingMessage[] = []
-    const edge = createServer((request, response) => {
-      asked.push(request)
-      const body = JSON.stringify({ title: 'Forbidden', detail: 'not for you' })
-      response.writeHead(403, { 'content-type': 'application/problem+json' }).end(body)
+  test('gets the one of --token or BATON_TOKEN; without one, and for what is not granted, it is 5', async () => {
+    await using issuer = await Issuer.start()
+    await using edge = await startEdge('edge-1', {
+      natsUrl: log.server.url,
+      environment: { BATON_AUTH: 'jwt', BATON_JWKS_URL: issuer.url, BATON_JWT_ISSUERS: ISSUER },
     })
-    await new Promise<void>((resolve) => void edge.listen(0, '127.0.0.1', resolve))
-    await using _ = { [Symbol.asyncDispose]: () => new Promise<void>((resolve) => void edge.close(() => resolve())) }
-    const url = `http://127.0.0.1:${(edge.address() as AddressInfo).port}`
-    const refused = await baton(['tail', 'run', 'r', '--edge', url, '--token', 'abc'])
-    expect(refused).toMatchObject({ code: 5, output: 'the edge does not let you: not for you\n' })
-    expect((await baton(['publish', 'orders.1', 'x', '--edge', url], { BATON_TOKEN: 'def' })).code).toBe(5)
-    expect(asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer abc', 'Bearer def'])
+    const token = await issuer.sign({ baton: { subscribe: ['run:*', 'topic:orders.*'], publish: ['topic:orders.*'] } })
+    const at = ['--edge', edge.url]
+    const without = await baton(['tail', 'topic', 'orders.*', ...at])
+    expect(without).toMatchObject({ code: 5, output: expect.stringContaining('the edge does not let you: ') })
+    const elsewhere = await baton(['publish', 'labels.1', 'x', ...at], { BATON_TOKEN: token })
+    expect(elsewhere.code, elsewhere.output).toBe(5)
+    await using following = batonAt(log.server.url, ['--json', 'tail', 'topic', 'orders.*', ...at, '--token', token])
+    await following.said(/stream\.open/)
+    const published = await baton(['--json', 'publish', 'orders.1', 'paid', ...at], { BATON_TOKEN: token })
+    expect(published.lines).toMatchObject([{ topic: 'orders.1', stream: 'TOPICS', duplicate: false }])
+    await following.said(/"data":"paid"/)
+    for (const { output } of [without, elsewhere, following]) expect(output).not.toContain(token)
+    // A run there is not is told from one that may not be seen.
+    expect((await baton(['tail', 'run', 'nobody', ...at, '--token', token])).code).toBe(4)
   })
 })

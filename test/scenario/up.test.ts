@@ -108,6 +108,20 @@ test.each(['SIGINT', 'SIGTERM'] as const)('%s ends all of it, in order, and leav
   expect(processes.filter(({ pid }) => isAlive(pid))).toEqual([])
 })
 
+test('Ctrl-C ends the runs of its demo: the next start finds none that nobody can reach', async () => {
+  const first = await start()
+  const { runs } = await ready(first)
+  expect(runs.length).toBeGreaterThan(0)
+  process.kill(first.pid, 'SIGINT')
+  expect(await first.exited).toEqual({ code: 0, signal: null })
+  const { addresses } = await ready(await start('--no-demo'))
+  const response = await fetch(`${addresses.edgeUrls[0]}/runs`)
+  const shown = (await response.json()) as { runs: { run: string; state: string; end: { reason: string } | null }[] }
+  expect(shown.runs.map(({ run }) => run)).toEqual(expect.arrayContaining([...runs]))
+  for (const { state, end } of shown.runs)
+    expect({ state, reason: end?.reason }).toEqual({ state: 'ended', reason: 'cancelled' })
+})
+
 test('killed with -9 it leaves no process either', async () => {
   const up = await start()
   const { processes } = await ready(up)

@@ -14,6 +14,7 @@ export function completionCommand(program: Command, runs: readonly string[]): vo
   program.commands
     .find((command) => command.name() === 'completion')
     ?.description('print what has a shell complete this command: bash, zsh, fish or powershell')
+    .addHelpText('after', '\nbash needs the package bash-completion.')
     .addHelpText(
       'after',
       examples(

@@ -3,6 +3,9 @@ import { pause } from '@baton/service/sleep'
 /** How many runs live at a time: enough to see them spread over the relays. */
 const RUNS = 3
 const LOOK_MS = 1000
+/** How long the end of the demo's runs is waited for: a person has pressed Ctrl-C. */
+const END_MS = 3000
+const END_LOOK_MS = 50
 
 export type DemoDeps = {
   readonly agentUrl: string
@@ -14,9 +17,13 @@ export type DemoDeps = {
 
 /**
  * Keeps a few runs of the demo agent registered, a new one for each that ends, until the signal aborts. It uses the
- * same two routes as anybody else. `onFirst` hears the ids it begins with.
+ * same routes as anybody else. `onFirst` hears the ids it begins with. Resolves with those that live then.
  */
-export async function keepDemo(deps: DemoDeps, onFirst: (runs: string[]) => void, signal: AbortSignal): Promise<void> {
+export async function keepDemo(
+  deps: DemoDeps,
+  onFirst: (runs: string[]) => void,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
   let next = 1
   const live = new Set<string>()
   for (let told = false; !signal.aborted; await pause(LOOK_MS, signal)) {
@@ -32,6 +39,22 @@ export async function keepDemo(deps: DemoDeps, onFirst: (runs: string[]) => void
     told = true
     onFirst([...live])
   }
+  return live
+}
+
+/**
+ * Ends the demo's runs while there is somebody to end them: kept in the data, they would be tailed again at the next start,
+ * from an agent that is gone or listens elsewhere. A wish that nobody carries out in time is kept, and carried out then.
+ */
+export async function endDemo(deps: DemoDeps, runs: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(END_MS)])
+  await Promise.all(
+    [...runs].map(async (run) => {
+      const answer = await ask(deps.edgeUrls, `/runs/${run}/cancel`, limited, { method: 'POST' })
+      await answer?.body?.cancel()
+      while (!limited.aborted && !(await hasEnded(deps, run, limited))) await pause(END_LOOK_MS, limited)
+    }),
+  )
 }
 
 async function register({ agentUrl, edgeUrls }: DemoDeps, run: string, signal: AbortSignal): Promise<boolean> {

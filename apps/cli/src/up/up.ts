@@ -5,7 +5,7 @@ import { pause } from '@baton/service/sleep'
 import { shownServers } from '@baton/store/nats-url'
 import { Child, type ChildSpec } from './child.ts'
 import { dataInUse } from './data-in-use.ts'
-import { keepDemo } from './demo.ts'
+import { endDemo, keepDemo, type DemoDeps } from './demo.ts'
 import { isNats, natsFolders, plan, type Addresses, type Place, type Plan, type UpOptions } from './plan.ts'
 import { isReady } from './ready.ts'
 
@@ -68,6 +68,7 @@ export async function up(
   const reaper = startReaper(place)
   const children = planned.children.map((spec) => new Child(emptied(spec), listener(say, reaper, stop)))
   const kept = children.map((child) => child.keep())
+  let demo: { readonly deps: DemoDeps; readonly runs: ReadonlySet<string> } | null = null
   try {
     const onSlow = (names: string[]) =>
       say({ event: 'noted', text: `waiting for ${names.join(', ')} (logs: ${dataFolder}/logs/) …` })
@@ -88,11 +89,13 @@ export async function up(
     if (agentUrl === null || edgeUrls.length === 0 || late.length > 0) ready([])
     if (agentUrl !== null) {
       const prefix = `demo-${Math.floor(Date.now() / 1000).toString(36)}`
-      await keepDemo({ agentUrl, edgeUrls, prefix }, ready, stop)
+      const deps = { agentUrl, edgeUrls, prefix }
+      demo = { deps, runs: await keepDemo(deps, ready, stop) }
     }
     await untilAborted(stop)
   } finally {
     say({ event: 'stopping' })
+    if (demo !== null) await endDemo(demo.deps, demo.runs, now)
     const end = (some: Child[]) => Promise.all(some.map((child) => child.stop(STOP_MS, now)))
     await end(children.filter(({ spec }) => !isNats(spec)))
     await end(children.filter(({ spec }) => isNats(spec)))
