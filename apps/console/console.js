@@ -5,7 +5,7 @@
  * anything was missing or came twice. `?run=` names the run; without it, the live run that began last.
  */
 
-/** @typedef {{ run: string, state: string, end: { reason: string } | null, owner: Owner | null, first: Place | null, livenessAgeMs: number | null }} Run */
+/** @typedef {{ run: string, state: string, end: { reason: string } | null, owner: Owner | null, first: Place | null, livenessAgeMs: number | null, health: string | null }} Run */
 /** @typedef {{ relay: string, boot: string, epoch: number | null }} Owner */
 /** @typedef {{ sequence: number, index: number }} Place */
 /** @typedef {{ relay: string, boot: string, pid: number, runs: number, draining: boolean, beatAgeMs: number }} Relay */
@@ -205,7 +205,9 @@ async function look() {
     throw error
   })
   if (view.run !== run) return
-  at('state').textContent = shown.end === null ? shown.state : `${shown.state}, ${shown.end.reason}`
+  // A run that runs, and does so well, is said to run once.
+  const fares = shown.health === null || shown.health === shown.state ? '' : `, ${shown.health}`
+  at('state').textContent = shown.end === null ? `${shown.state}${fares}` : `${shown.state}, ${shown.end.reason}`
   at('owner').textContent = shown.owner === null ? 'nobody' : `${shown.owner.relay} · ${shown.owner.boot}`
   at('epoch').textContent = shown.owner?.epoch?.toString() ?? '–'
   at('liveness').textContent = shown.livenessAgeMs === null ? '–' : `${(shown.livenessAgeMs / 1000).toFixed(0)} s ago`

@@ -8,32 +8,61 @@ import { MiB, TrafficMeter, useOf, type Row } from './measure.ts'
 /** Some whole rounds of looking. */
 const SECONDS = 30
 
-/** A thousand runs with two heartbeats each, and one watchdog with its own defaults: what each costs. */
+/** A thousand runs with two heartbeats each, and one watchdog with its own defaults: what that costs whom. */
 async function verdicts(): Promise<Row> {
   const runs = 1000
   await using system = await System.start({ relays: 1, edges: 1, environment: { BATON_RELAY_CAPACITY: '2000' } })
+  const [relay, edge] = [system.relays[0], system.edges[0]]
+  if (relay === undefined || edge === undefined) throw new Error('a relay and an edge are needed')
   const watch = new LiveWatch(system.store)
   await using meter = await TrafficMeter.of(system.nats)
   for (let at = 0; at < runs; at++) {
+    // Three of five events of this agent are progress: both heartbeats are written for every run.
     const job = system.agents.job(`run-${at}`, { events: 1_000_000, perSecond: 1 })
     await system.register(`run-${at}`, { url: job.url })
   }
   await eventually('all runs flow', () => watch.events > 2 * runs, { withinMs: 60_000 })
   watch.close()
   const heartbeats = async () => (await system.store.jsm.streams.info(bucketStream(BUCKET.heartbeats))).state.last_seq
-  const alone = await during(async () => ({ ...(await meter.read()), heartbeats: await heartbeats() }))
+  const costs = async () => ({
+    ...(await meter.read()),
+    heartbeats: await heartbeats(),
+    nats: (await useOf(system.nats.pid)).cpuMs,
+    relay: (await useOf(relay.pid)).cpuMs,
+    edge: (await useOf(edge.pid)).cpuMs,
+  })
+  const alone = await during(costs)
   await using watchdog = await startWatchdog('watchdog', { natsUrl: system.nats.url })
-  const watched = await during(async () => ({ ...(await meter.read()), ...(await useOf(watchdog.pid)) }))
+  const watched = await during(async () => ({ ...(await costs()), watchdog: (await useOf(watchdog.pid)).cpuMs }))
+  const list = await timed(async () => {
+    await fetch(`${edge.url}/runs?limit=500`).then((response) => response.arrayBuffer())
+  })
   return {
     what: `${runs} runs with heartbeats, judged by one watchdog`,
     figures: {
       heartbeats_per_s: Math.round(alone.heartbeats),
-      nats_sent_per_s_for_verdicts: Math.round(watched.sent - alone.sent),
+      nats_received_per_s: Math.round(watched.received),
+      nats_sent_per_s: Math.round(watched.sent),
       nats_received_per_s_for_verdicts: Math.round(watched.received - alone.received),
-      watchdog_cpu_percent: (watched.cpuMs / 10).toFixed(1),
+      nats_sent_per_s_for_verdicts: Math.round(watched.sent - alone.sent),
+      nats_cpu_percent: percent(watched.nats),
+      nats_cpu_percent_for_verdicts: percent(watched.nats - alone.nats),
+      relay_cpu_percent: percent(watched.relay),
+      edge_cpu_percent: percent(watched.edge),
+      watchdog_cpu_percent: percent(watched.watchdog),
       watchdog_rss_mib: MiB((await useOf(watchdog.pid)).residentBytes),
+      list_of_500_ms: Math.round(list),
     },
   }
+}
+
+/** Of one core, from ms of it per second. */
+const percent = (msPerSecond: number): string => (msPerSecond / 10).toFixed(1)
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const startedAtMs = performance.now()
+  await work()
+  return performance.now() - startedAtMs
 }
 
 /** How much each figure grew per second. */

@@ -3,6 +3,7 @@ import { BUCKET } from '@baton/store/names'
 import { readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import { ensureTopology } from '@baton/store/topology'
+import type { Verdict } from '@baton/core/judge'
 import type { Claim } from '@baton/core/records'
 import { test as base } from 'vitest'
 import { livingChildren } from './child.ts'
@@ -41,6 +42,7 @@ export type ShownRun = {
   readonly position: string
   readonly first: { readonly sequence: number; readonly index: number } | null
   readonly head: { readonly sequence: number; readonly index: number } | null
+  readonly health: Verdict | null
   readonly jobs: readonly { readonly job: string; readonly state: string; readonly reason: string | null }[]
 }
 

@@ -35,7 +35,7 @@ const LONG = { withinMs: 60_000, everyMs: 100 }
 
 let system: System
 beforeAll(async () => {
-  system = await System.start({ relays: 2, edges: 0, environment })
+  system = await System.start({ relays: 2, edges: 1, environment })
 }, 60_000)
 afterAll(() => system[Symbol.asyncDispose]())
 
@@ -69,8 +69,9 @@ async function alerts(run: string): Promise<Alert[]> {
 
 const verdicts = async (run: string): Promise<Verdict[]> => (await alerts(run)).map(({ verdict }) => verdict)
 
-const told = (run: string, ...wanted: Verdict[]): Promise<unknown> =>
-  eventually(
+/** These changes were told of a run, no others; and the edge, which judges for itself, shows where they led. */
+async function told(run: string, ...wanted: Verdict[]): Promise<void> {
+  await eventually(
     `${run} is found ${wanted.join(', ')}`,
     async () => {
       const found = await verdicts(run)
@@ -79,6 +80,16 @@ const told = (run: string, ...wanted: Verdict[]): Promise<unknown> =>
     },
     LONG,
   )
+  await eventually(
+    `the edge shows that ${run} is ${wanted.at(-1)}`,
+    async () => {
+      const shown = await system.show(run)
+      if (shown.health !== wanted.at(-1)) throw new Error(JSON.stringify(shown))
+      return true
+    },
+    LONG,
+  )
+}
 
 const nothingTold = (run: string, forMs: number): Promise<void> =>
   steadily(`nothing is told of ${run}`, async () => (await verdicts(run)).length === 0, forMs)
@@ -107,8 +118,10 @@ describe.concurrent('every verdict', () => {
     await using _ = agent
     using _work = agent.every(200, () => agent.say('output'))
     await nothingTold(run, HOUR_MS + 2000)
+    expect((await system.show(run)).health).toBe('running')
     agent.say('done')
     await eventually('it has ended', () => isEnded(run))
+    expect((await system.show(run)).health).toBe('ended')
     await nothingTold(run, 2000)
   })
 
@@ -229,7 +242,7 @@ describe('what happens to others is not held against a run', () => {
     expect(await verdicts(silent.run)).toEqual([])
   })
 
-  test('NATS away for a while: nobody is judged on what could not be written', async () => {
+  test('NATS away for a while, a minute or an hour: nobody is judged on what could not be written', async () => {
     await using dog = await watchdog()
     const [busy, thinking] = [await start(), await start()]
     await using _b = busy.agent
@@ -343,7 +356,7 @@ describe('the policy `fail`', () => {
     await eventually('nobody holds it', async () => (await system.claim(run)) === null)
   })
 
-  test('liveness ends nothing and saves nothing: the two heartbeats are not each other', async () => {
+  test('liveness ends nothing and saves nothing: a fresh heartbeat over a dead worker is one, and not the other', async () => {
     await using _dog = await watchdog({ BATON_ON_ORPHAN: 'fail' })
     const [noProgress, noLiveness] = [await start({ quietMs: 3_600_000 }), await start({ quietMs: 3_600_000 })]
     await using _n = noProgress.agent
