@@ -1,9 +1,19 @@
+import { Kvm } from '@nats-io/kv'
+import { headers } from '@nats-io/nats-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { publishBatch } from '@baton/store/batch'
+import { readKey, writeKey } from '@baton/store/bucket'
 import { connectNats, type Nats } from '@baton/store/connect'
+import { directGet } from '@baton/store/direct-get'
+import { BUCKET, STREAM, topicSubject } from '@baton/store/names'
+import { makeTicket, openTicket } from '@baton/store/ticket-store'
 import { ensureTopology } from '@baton/store/topology'
+import { eventually } from '../kit/eventually.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer, type Role } from '../kit/nats-server.ts'
 import { refusals, type Attempt } from '../kit/refusals.ts'
+import { writeTopics } from '../kit/topics.ts'
+import { writeRange } from '../kit/write-events.ts'
 
 /** What nats/accounts.conf allows each role, and what it refuses, on a server that runs with it. */
 
@@ -56,8 +66,8 @@ const LOG = publish('run.r1', 'run.r1.owner', 'run.r1.cursor')
 const OWNERSHIP = publish('$KV.claims.r1', '$KV.status.r1', '$KV.heartbeats.liveness.r1')
 const PEERS = publish('relay.beat.b1', 'relay.ping.b1', 'relay.release.b1', 'relay.released.r1', 'relay.drain.b1')
 const TICKETS = publish(
-  '$KV.tickets.t1.0',
-  '$JS.API.DIRECT.GET.KV_tickets.$KV.tickets.t1.0',
+  '$KV.tickets.o1.7',
+  '$JS.API.DIRECT.GET.KV_tickets.$KV.tickets.o1.7',
   '$JS.API.STREAM.MSG.GET.KV_tickets',
 )
 /** Whoever makes a consumer of the tickets reads them all. */
@@ -153,3 +163,75 @@ describe('what a role must not', () => {
     expect(server.child.output).toMatch(/(Publish|Subscription) Violation/)
   })
 })
+
+describe('what a role must', () => {
+  /** Does the work as a role, and expects the server to have refused nothing of it. */
+  async function unhindered(role: Role, work: (nats: Nats) => Promise<void>): Promise<void> {
+    const before = server.child.output.length
+    await work(await as(role))
+    expect(server.child.output.slice(before)).not.toContain('Violation')
+  }
+
+  test('an edge makes tickets and opens them', async () => {
+    await unhindered('edge', async (nats) => {
+      const ticket = { client: 'c1', subscribe: ['run:*'], endsAtMs: Date.now() + 60_000 }
+      const text = await makeTicket(nats, 'a token', ticket, 10_000)
+      expect(await openTicket(nats, text ?? '')).toMatchObject(ticket)
+      expect(await openTicket(nats, text ?? '')).toMatchObject(ticket)
+    })
+  })
+
+  test('a producer publishes to topics, one by one and in an atomic batch, and is told what is stored', async () => {
+    await unhindered('producer', async (nats) => {
+      expect(await nats.js.publish('topic.orders.42', 'paid')).toMatchObject({
+        stream: STREAM.topics,
+        duplicate: false,
+      })
+      const messages = [1, 2, 3].map((n) => ({
+        subject: topicSubject(`orders.${n}`),
+        payload: new TextEncoder().encode(`event ${n}`),
+        headers: headers(),
+      }))
+      expect(await publishBatch(nats, messages, 5000)).toMatchObject({ stream: STREAM.topics })
+    })
+  })
+
+  test('a subscriber reads what is live and what is stored, by consumers of both kinds and without any', async () => {
+    const relay = await as('relay')
+    const edge = await as('edge')
+    await unhindered('subscriber', async (nats) => {
+      const heard: string[] = []
+      nats.nc.subscribe('live.>', { callback: (_, message) => void heard.push(message.subject) })
+      await nats.nc.flush()
+      await writeRange(relay, 'read', 1, 300)
+      await writeTopics(edge, 'read', 1, 300)
+      await eventually('all of it is heard', () => heard.length >= 600)
+      for (const [stream, subject] of [
+        ['RUNS', 'run.read'],
+        ['TOPICS', 'topic.read'],
+      ] as const) {
+        const pull = await nats.js.consumers.get(stream, { filter_subjects: subject })
+        expect(await take(await pull.consume(), 300)).toBe(300)
+        const push = await nats.js.consumers.getPushConsumer(stream, { filter_subjects: [subject] })
+        expect(await take(await push.consume(), 300)).toBe(300)
+        expect(await directGet(nats, stream, { multi_last: [subject] }, 2000)).toHaveLength(1)
+      }
+      // So much at once that the server wants to know how far its reader has come.
+      for (let n = 0; n < 300; n++) await writeKey(edge, BUCKET.runs, `r${n}`, 'x'.repeat(10_000))
+      for (const bucket of [BUCKET.runs, BUCKET.status, BUCKET.claims, BUCKET.heartbeats]) {
+        const kv = await new Kvm(nats.js).open(bucket)
+        const watch = await kv.watch({ key: '>' })
+        if (bucket === BUCKET.runs) expect(await take(watch, 300)).toBe(300)
+        watch.stop()
+      }
+      expect((await readKey(nats, BUCKET.runs, 'r7')).value).toHaveLength(10_000)
+    })
+  })
+})
+
+/** How many came, up to as many as are waited for. */
+async function take(source: AsyncIterable<unknown>, count: number): Promise<number> {
+  let taken = 0
+  for await (const _ of source) if (++taken >= count) break
+  return taken
+}

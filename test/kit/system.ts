@@ -11,7 +11,7 @@ import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
 import { SMALL_TOPOLOGY } from './log-server.ts'
 import { NatsCluster, type NatsClusterOptions } from './nats-cluster.ts'
-import { NatsServer, type NatsServerOptions } from './nats-server.ts'
+import { NatsServer, type NatsServerOptions, type Role } from './nats-server.ts'
 import { startEdge, startRelay, type App } from './process.ts'
 import { Proxy } from './proxy.ts'
 import { readLogs } from './read-log.ts'
@@ -120,6 +120,13 @@ export class System {
   /** What a client of NATS is given: one URL, or those of all nodes. */
   get natsUrl(): string {
     return this.#nats.url
+  }
+
+  /** A connection as the user of a role. */
+  async connect(role: Role): Promise<{ nats: Nats } & AsyncDisposable> {
+    const servers = this.#nats.urlOf(role).split(',')
+    const nats = await connectNats({ servers, name: `test-${role}` }, AbortSignal.timeout(20_000))
+    return { nats, [Symbol.asyncDispose]: () => nats.nc.close() }
   }
 
   edgeUrl(path: string, at = 0): string {
