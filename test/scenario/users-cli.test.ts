@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readKey } from '@baton/store/bucket'
-import type { Bucket } from '@baton/store/names'
 import { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findBinary, root } from '../kit/find-binary.ts'
@@ -16,11 +15,7 @@ let commands: readonly string[]
 beforeAll(async () => {
   system = await System.start({ relays: 1, edges: 1, nats: { users: true } })
   const readme = await readFile(join(root, 'nats', 'README.md'), 'utf8')
-  const [, block = ''] = /## With the nats CLI[^]*?```sh\n([^]*?)```/.exec(readme) ?? []
-  commands = block
-    .trim()
-    .split('\n')
-    .map((line) => line.replace(/\s+#.*$/, ''))
+  commands = [...readme.matchAll(/ \| `(nats [^`]+)` \|$/gm)].map(([, line = '']) => line)
   const [, save = ''] = /^(nats context save .*)$/m.exec(readme) ?? []
   for (const user of ['operator', 'subscriber'] as const) {
     const own = save.replace('…', passwordOf(user)).replaceAll('operator', user).replace('host', system.nats.url)
@@ -44,8 +39,10 @@ function shell(user: Role, line: string): Child {
   })
 }
 
-/** Who stays and listens, and what is said when it does. */
+/** Who stays and listens until it is stopped. */
 const isFollower = (line: string) => /^nats (sub|kv watch)\b/.test(line)
+/** What ends a run or a relay, and so comes last. */
+const isEnding = (line: string) => /"cancel":true|nats kv del|relay\.drain/.test(line)
 
 async function run(user: Role, line: string): Promise<string> {
   await using child = shell(user, line)
@@ -57,31 +54,19 @@ async function run(user: Role, line: string): Promise<string> {
 
 const refused = () => system.nats.child.output.split('\n').filter((line) => line.includes('Violation'))
 
-/** A command as it stands in the README, for a run there is. */
-const forRun = (line: string, url: string) => line.replaceAll(/http:[^"]*/g, url)
-
 test('the operator may do all that stands in nats/README.md', async () => {
+  expect(commands.length).toBeGreaterThan(25)
   const job = system.agents.job('r1', { events: 20, perSecond: 0, ends: false })
+  await system.register('r1', { url: job.url })
+  await eventually('the run is under way', async () => (await readKey(system.store, 'status', 'r1')).value)
+  await eventually('it has got somewhere', async () => (await readKey(system.store, 'heartbeats', 'progress.r1')).value)
+  await using watchdog = await system.connect('watchdog')
   const alert = { run: 'r1', verdict: 'quiet', previous: 'running', since: new Date().toISOString(), epoch: 1 }
-  expect(commands.length).toBeGreaterThan(15)
-  for (const line of commands) {
-    // A run under way, and a word of a watchdog's, are there to be looked at.
-    if (line.includes('"cancel":true')) continue
-    if (line.startsWith('nats stream get ALERTS')) {
-      await using watchdog = await system.connect('watchdog')
-      await watchdog.nats.js.publish('alert.run.r1', JSON.stringify(alert))
-    }
-    await run('operator', forRun(line, job.url))
-    if (line.startsWith('nats kv put runs')) {
-      const isKept = (bucket: Bucket, key: string) => readKey(system.store, bucket, key)
-      await eventually('the run is under way', async () => (await isKept('status', 'r1')).value)
-      await eventually('it has got somewhere', async () => (await isKept('heartbeats', 'progress.r1')).value)
-    }
-  }
-  const cancel = commands.find((line) => line.includes('"cancel":true')) ?? ''
-  await run('operator', forRun(cancel, job.url))
-  await eventually('it is cancelled', async () => (await system.show('r1')).end?.reason === 'cancelled')
-  await run('operator', 'nats stream purge RUNS --subject run.r1 --force')
+  await watchdog.nats.js.publish('alert.run.r1', JSON.stringify(alert))
+  const boot = (await system.claim('r1'))?.boot ?? ''
+  const lines = commands.map((line) => line.replaceAll(/http:[^"]*/g, job.url).replaceAll('<boot>', boot))
+  const last = [...lines.filter(isEnding), 'nats stream purge RUNS --subject run.r1 --force']
+  for (const line of [...lines.filter((one) => !isEnding(one)), ...last]) await run('operator', line)
   expect(refused()).toEqual([])
 })
 
