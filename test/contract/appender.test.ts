@@ -8,7 +8,7 @@ import { BUCKET } from '@baton/store/names'
 import { append, assertOwner, readEvents, readOwner } from '@baton/store/run-log'
 import { takeEpoch } from '@baton/store/take-epoch'
 import { Appender, QUEUE_EVENTS, type Budget } from '../../apps/relay/src/append.ts'
-import { eventually } from '../kit/eventually.ts'
+import { eventually, steadily } from '../kit/eventually.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { Proxy } from '../kit/proxy.ts'
 import { runEvent } from '../kit/write-events.ts'
@@ -68,6 +68,23 @@ async function ordinals(run: string): Promise<number[]> {
   return found
 }
 const upTo = (n: number) => Array.from({ length: n }, (_, at) => at + 1)
+
+test('a claim is kept through more than one of its renewals while NATS answers nothing at all', async () => {
+  const over = new AbortController()
+  const nats = await connectNats({ servers: [`nats://127.0.0.1:${proxy.port}`], name: 'baton-test' }, over.signal)
+  const who = { relay: 'a', boot: 'patient' }
+  const claims = new Claims({ nats, ...who, ttlMs: 60_000, renewMs: 1500, log: quiet })
+  void claims.keep(over.signal)
+  const claim = await claims.take('patient', 0)
+  const held = proxy.holdUp()
+  const taking = takeEpoch(nats, claim, who, 0, over.signal)
+  taking.catch(() => undefined)
+  await steadily('the claim is held', () => !claim.lost.aborted, 3500)
+  held.flow()
+  expect((await taking).fence.run).toBe('patient')
+  over.abort(new Error('the test is over'))
+  await nats.nc.close()
+})
 
 test('I1, I4: whatever is cut, everything pushed is stored once and in order', async () => {
   const over = new AbortController()

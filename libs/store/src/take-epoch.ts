@@ -14,7 +14,8 @@ const RETRY_MS = 50
  * flight carries the old epoch and can no longer be stored late.
  *
  * `expected` is the owner record's sequence read *before* the claim; whoever slept since is refused here and has to
- * prove by renewing its claim that the run is still its own. Throws `lost`; waits through everything else.
+ * prove by renewing its claim that the run is still its own. Throws `lost`; waits through everything else, with a sign of
+ * life for the claim at each try: who waits for NATS is not dead.
  */
 export async function takeEpoch(
   nats: Nats,
@@ -27,12 +28,13 @@ export async function takeEpoch(
   let sequence: number | null = expected
   for (;;) {
     signal.throwIfAborted()
+    claim.pulse()
     try {
       sequence ??= (await readOwner(nats, run)).sequence
       const record: OwnerRecord = { ...owner, since: new Date().toISOString() }
       const epoch = await assertOwner(nats, run, sequence, record)
       const fence = { run, epoch }
-      return { fence, tail: await tailOf(nats, fence, signal) }
+      return { fence, tail: await tailOf(nats, fence, claim, signal) }
     } catch (error) {
       if (!(error instanceof BatonError)) throw error
       const next = afterNoEpoch(error.code)
@@ -49,8 +51,9 @@ export async function takeEpoch(
 }
 
 /** Reads the tail until it is readable; only a newer owner or a vanished record ends the waiting. */
-async function tailOf(nats: Nats, fence: Fence, signal: AbortSignal): Promise<Tail> {
+async function tailOf(nats: Nats, fence: Fence, claim: HeldClaim, signal: AbortSignal): Promise<Tail> {
   for (;;) {
+    claim.pulse()
     try {
       return await readTail(nats, fence)
     } catch (error) {
@@ -64,6 +67,7 @@ async function tailOf(nats: Nats, fence: Fence, signal: AbortSignal): Promise<Ta
 async function renewed(claim: HeldClaim, signal: AbortSignal): Promise<void> {
   for (;;) {
     signal.throwIfAborted()
+    claim.pulse()
     try {
       return await claim.renew()
     } catch (error) {
