@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,6 +7,7 @@ import { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { root } from '../kit/find-binary.ts'
 import { freePort } from '../kit/free-port.ts'
+import { ISSUER, SECRET, signToken } from '../kit/issuer.ts'
 import { SseClient } from '../kit/sse-client.ts'
 
 /** The whole system as a person starts it. */
@@ -180,6 +181,29 @@ test('data that a running system uses is not touched by a second one', async () 
   const second = await start(...options)
   expect((await second.exited).code).toBe(1)
   expect(second.output).toMatch(/is in use by nats-server \d+/)
+})
+
+test('edges that ask for tokens: it is ready all the same, and shows the demo where it has one', async () => {
+  const keyFile = join(folder, 'jwt.key')
+  await writeFile(keyFile, SECRET)
+  const locked = { BATON_AUTH: 'jwt', BATON_JWT_KEY_FILE: keyFile, BATON_JWT_ISSUERS: ISSUER }
+  const args = ['up', '--json', '--relays', '1', '--edges', '1', '--data', join(folder, 'data'), '--port']
+  const begin = async (more: Record<string, string>) =>
+    new Child('baton up', process.execPath, [join(root, 'apps/cli/src/main.ts'), ...args, String(await freePort())], {
+      ...environment,
+      ...locked,
+      ...more,
+    })
+  const without = await begin({})
+  stack.defer(async () => void (without.exit === null && (await without.terminate())))
+  expect((await ready(without)).runs).toEqual([])
+  expect(without.output).toContain('BATON_TOKEN must be a token that may manage run:*')
+  await without.terminate()
+  const token = await signToken({ baton: { manage: ['run:*'] } })
+  const shown = await begin({ BATON_TOKEN: token })
+  stack.defer(async () => void (await shown.terminate()))
+  expect((await ready(shown)).runs).toHaveLength(3)
+  expect(shown.output).not.toContain(token)
 })
 
 test('what it prints holds nothing of its environment', async () => {

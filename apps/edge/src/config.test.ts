@@ -52,6 +52,8 @@ describe('who may come in', () => {
       expect.stringContaining('nothing would check them'),
     ])
     expect(complaints({ BATON_JWT_ISSUERS: 'https://issuer.example' })).toHaveLength(1)
+    expect(complaints({ BATON_JWT_AUDIENCE: 'baton' })).toHaveLength(1)
+    expect(complaints({ BATON_JWT_ALGS: 'RS256' })).toHaveLength(1)
   })
 })
 

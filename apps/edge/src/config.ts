@@ -85,10 +85,14 @@ function authComplaints(values: Values): string[] {
   if (values.BATON_AUTH === 'jwt') return [...readAuth(values).complaints]
   if (
     values.BATON_JWKS_URL !== undefined ||
+    values.BATON_JWT_AUDIENCE !== undefined ||
+    values.BATON_JWT_ALGS.length > 0 ||
     values.BATON_JWT_KEY_FILE !== undefined ||
     values.BATON_JWT_ISSUERS.length > 0
   ) {
-    return ['BATON_AUTH: keys or issuers of tokens are given, but nothing would check them; leave them out or say jwt']
+    return [
+      'BATON_AUTH: keys, issuers or the like of tokens are given, but nothing would check them; leave them out or say jwt',
+    ]
   }
   if (isLoopback(values.BATON_HOST)) return []
   if (values.BATON_AUTH === undefined) return [`BATON_AUTH: must be given, for others can reach ${values.BATON_HOST}`]

@@ -89,8 +89,16 @@ export async function up(
     if (agentUrl === null || edgeUrls.length === 0 || late.length > 0) ready([])
     if (agentUrl !== null) {
       const prefix = `demo-${Math.floor(Date.now() / 1000).toString(36)}`
-      const deps = { agentUrl, edgeUrls, prefix }
-      demo = { deps, runs: await keepDemo(deps, ready, stop) }
+      const token = place.env['BATON_TOKEN'] ?? null
+      const refused = () => {
+        say({
+          event: 'noted',
+          text: 'the edges refuse the runs of the demo: BATON_TOKEN must be a token that may manage run:*',
+        })
+        ready([])
+      }
+      const deps = { agentUrl, edgeUrls, prefix, token }
+      demo = { deps, runs: await keepDemo(deps, ready, refused, stop) }
     }
     await untilAborted(stop)
   } finally {
