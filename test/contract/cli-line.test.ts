@@ -9,6 +9,7 @@ import { eventually } from '../kit/eventually.ts'
 import { findBinary, root } from '../kit/find-binary.ts'
 import { Issuer, ISSUER } from '../kit/issuer.ts'
 import { LogServer } from '../kit/log-server.ts'
+import { NatsServer } from '../kit/nats-server.ts'
 import { startEdge } from '../kit/process.ts'
 
 /** The command line itself: its help, what it says where, and how it behaves in a pipe. */
@@ -181,6 +182,14 @@ describe('completions', () => {
     })
     expect({ code, output }).toEqual({ code: 0, output: ':4\n' })
   })
+})
+
+test('a NATS server that does not let the user in is told from one that does not answer: 5, at once', async () => {
+  await using guarded = await NatsServer.start({ users: true })
+  const url = `nats://operator:guessed@127.0.0.1:${guarded.port}`
+  const { code, output } = await baton(['runs', 'ls'], { BATON_NATS_URL: url })
+  expect({ code, output }).toMatchObject({ code: 5, output: expect.stringContaining('does not let this user in') })
+  expect(output).not.toContain('guessed')
 })
 
 describe('an edge that asks for a token', () => {

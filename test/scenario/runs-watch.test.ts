@@ -11,10 +11,10 @@ import { startWatchdog } from '../kit/process.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 import { Terminal } from '../kit/terminal.ts'
 
-/** An hour is eight seconds here, and what else is long in proportion. */
+/** An hour is twelve seconds here, and what else is long in proportion, as far as a loaded machine allows. */
 const environment = {
-  BATON_QUIET_MS: '3000',
-  BATON_STALL_MS: '8000',
+  BATON_QUIET_MS: '5000',
+  BATON_STALL_MS: '12000',
   BATON_ORPHAN_MS: '60000',
   BATON_HEARTBEAT_WRITE_MS: '100',
   BATON_CLAIM_TTL_MS: '30000',
@@ -107,9 +107,9 @@ describe('the whole life of a run, watched', () => {
     await eventually('both pipes have it', () => linesOf(json).length > 0 && text.output.includes('waiting'), LONG)
 
     await system.heal()
+    const work = agent.every(200, () => agent.say('output'))
     await shows(terminal, /running +relay-\d +\d+ .* running +0$/)
     await shows(terminal, /1 run, 2 relays, 1 watchdog$/)
-    const work = agent.every(200, () => agent.say('output'))
     await shows(terminal, /running +relay-\d +\d+ +([3-9]|\d\d+) +\d+s +[01]s +running/)
 
     for (const takeovers of [1, 2]) {
@@ -141,7 +141,9 @@ describe('the whole life of a run, watched', () => {
     expect(terminal.isAlternate).toBe(false)
 
     expect(story(json, ({ state }) => state)).toEqual(['waiting', 'running', 'ended'])
-    expect(story(json, ({ verdict }) => verdict)).toEqual(['running', 'quiet', 'stalled', 'running', 'ended'])
+    // A machine that takes long to start a relay makes it quiet before that, too.
+    const verdicts = story(json, ({ verdict }) => verdict)
+    expect(verdicts.slice(-5)).toEqual(['running', 'quiet', 'stalled', 'running', 'ended'])
     const relays = story(json, ({ owner }) => owner?.relay ?? null)
     expect(relays).toHaveLength(3)
     expect(relays[0]).toBe(relays[2])

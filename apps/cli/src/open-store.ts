@@ -2,6 +2,7 @@ import { isCode } from '@baton/core/errors'
 import { connectNats, type Nats, type NatsOptions } from '@baton/store/connect'
 import { shownServers } from '@baton/store/nats-url'
 import { isSetUp } from '@baton/store/is-set-up'
+import { isRefusal } from '@baton/store/nats-errors'
 import { CommandError } from './exit.ts'
 
 export type StoreOptions = Omit<NatsOptions, 'name'>
@@ -30,14 +31,19 @@ export async function withStore<T>(
 
 export async function open(options: StoreOptions, name: string, signal: AbortSignal): Promise<Nats> {
   let reason = ''
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)])
+  const refused = new AbortController()
+  const limited = AbortSignal.any([signal, refused.signal, AbortSignal.timeout(CONNECT_MS)])
   try {
     return await connectNats({ ...options, name }, limited, (error) => {
       reason = error instanceof Error ? error.message : String(error)
+      if (isRefusal(error)) refused.abort()
     })
   } catch (error) {
     if (signal.aborted || !limited.aborted) throw error
     const why = reason === '' ? '' : `: ${reason}`
+    if (refused.signal.aborted) {
+      throw new CommandError('denied', `NATS at ${shown(options)} does not let this user in${why}`)
+    }
     throw new CommandError('unreachable', `NATS does not answer at ${shown(options)}${why}`)
   }
 }

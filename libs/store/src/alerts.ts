@@ -84,6 +84,8 @@ export type StoredAlert = { readonly sequence: number; readonly alert: Alert }
 const PAGE = 256
 /** A live alert wakes who follows; that one was missed is found out this much later. */
 const LOOK_AGAIN_MS = 2000
+/** What is heard has been sent, and is stored a moment later. */
+const STORED_MS = 30
 
 /** The alerts of a run, or of all (null), after a sequence: at most a page, oldest first. Throws `unavailable`. */
 async function pageOf(nats: Nats, run: string | null, after: number) {
@@ -114,6 +116,8 @@ async function lastSequence(nats: Nats): Promise<number> {
   }
 }
 
+const pause = (ms: number, signal: AbortSignal): Promise<void> => rest(ms, signal).catch(() => undefined)
+
 /**
  * Every alert of a run, or of all (null), after a sequence, as they are stored, until the signal aborts. While NATS is
  * away it waits; what was stored meanwhile follows.
@@ -128,7 +132,7 @@ export async function followAlerts(
   const live = nats.nc.subscribe(alertSubject(run ?? '*'), { callback: () => wake() })
   try {
     for (let last = after; !signal.aborted;) {
-      const woken = new Promise<void>((resolve) => (wake = resolve))
+      const woken = new Promise<void>((resolve) => (wake = resolve)).then(() => pause(STORED_MS, signal))
       const page = await pageOf(nats, run, last).catch((error: unknown) => {
         if (!isCode(error, 'unavailable')) throw error
         return []
@@ -137,7 +141,7 @@ export async function followAlerts(
         last = sequence
         if (alert !== null) onAlert({ sequence, alert })
       }
-      if (page.length < PAGE) await Promise.race([woken, rest(LOOK_AGAIN_MS, signal).catch(() => undefined)])
+      if (page.length < PAGE) await Promise.race([woken, pause(LOOK_AGAIN_MS, signal)])
     }
   } finally {
     live.unsubscribe()

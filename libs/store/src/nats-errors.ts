@@ -21,6 +21,10 @@ export const API = {
 
 export type ApiError = { readonly code?: number; readonly err_code?: number; readonly description?: string }
 
+/** The server answers and does not let this user in: trying again changes nothing. */
+export const isRefusal = (error: unknown): boolean =>
+  error instanceof errors.AuthorizationError || error instanceof errors.UserAuthenticationExpiredError
+
 /** What a JetStream API error means here. `what` names the attempted thing for the message. */
 export function fromApiError(error: ApiError, what: string, cause?: unknown): BatonError {
   const text = `${what}: ${error.description ?? 'refused by NATS'}`

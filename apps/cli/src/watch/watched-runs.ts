@@ -21,7 +21,7 @@ export type Known = {
 /** What a watch has missed is known after at most so long. */
 const SWEEP_MS = 10_000
 
-type Owned = { readonly boot: string; readonly takeovers: number }
+type Owned = { readonly boot: string; readonly epoch: number | null; readonly takeovers: number }
 
 /** All runs as the buckets say them, with what only who looks on can count: how often each changed hands. */
 export class WatchedRuns {
@@ -51,10 +51,11 @@ export class WatchedRuns {
   #count(run: string, claim: Claim | null): boolean {
     const before = this.#owned.get(run)
     if (claim === null || claim.relay === WATCHDOG) return true
-    const isTakeover = before !== undefined && before.boot !== claim.boot
-    this.#owned.set(run, { boot: claim.boot, takeovers: (before?.takeovers ?? 0) + (isTakeover ? 1 : 0) })
+    const { boot, epoch } = claim
+    const isTakeover = before !== undefined && before.boot !== boot
+    this.#owned.set(run, { boot, epoch, takeovers: (before?.takeovers ?? 0) + (isTakeover ? 1 : 0) })
     // The epoch comes with the first renewal.
-    return before === undefined || isTakeover || claim.epoch !== null
+    return before?.boot !== boot || before.epoch !== epoch
   }
 
   /** Reads everything again where that is due. Throws `unavailable`, `not_found`. */
