@@ -277,11 +277,9 @@ export class Feed<T extends Event> implements Source {
   /** Looks until it is settled which log this is. */
   async #settle(): Promise<void> {
     while (!this.closed && this.#doubted !== null) {
-      const settled = await this.check().then(
-        () => true,
-        () => false,
-      )
-      if (!settled) await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
+      await this.check().catch(() => undefined)
+      if (this.#doubted === null) return
+      await delay(RETRY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined)
     }
   }
 
