@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { root } from '../kit/find-binary.ts'
+import { durabilityBenches } from './durability.ts'
 import { machine, type Row } from './measure.ts'
 import { takeoverBenches } from './takeover.ts'
 import { throughputBenches } from './throughput.ts'
@@ -15,6 +16,7 @@ const benches: Readonly<Record<string, () => Promise<Row>>> = {
   ...takeoverBenches,
   ...throughputBenches,
   ...watchdogBenches,
+  ...durabilityBenches,
 }
 
 const rows: Row[] = []
