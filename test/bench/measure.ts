@@ -62,6 +62,16 @@ export class TrafficMeter {
     return { received: statsz.received.msgs, sent: statsz.sent.msgs }
   }
 
+  /** The same for the connections whose names begin so. */
+  async readOf(prefix: string): Promise<Traffic> {
+    const answer = await this.#nats.nc.request('$SYS.REQ.SERVER.PING.CONNZ', '{}', { timeout: 5000 })
+    const { data } = answer.json<{ data: { connections: { name?: string; in_msgs: number; out_msgs: number }[] } }>()
+    const found = data.connections.filter(({ name }) => name?.startsWith(prefix) === true)
+    if (found.length === 0) throw new Error(`no connection is called ${prefix}…`)
+    const sum = (field: 'in_msgs' | 'out_msgs') => found.reduce((all, one) => all + one[field], 0)
+    return { received: sum('in_msgs'), sent: sum('out_msgs') }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#nats.nc.close()
   }

@@ -1,4 +1,4 @@
-import { BUCKET, bucketStream } from '@baton/store/names'
+import { BUCKET, bucketStream, WATCHDOG_CONNECTION } from '@baton/store/names'
 import { eventually } from '../kit/eventually.ts'
 import { startWatchdog } from '../kit/process.ts'
 import { System } from '../kit/system.ts'
@@ -24,32 +24,36 @@ async function verdicts(): Promise<Row> {
   await eventually('all runs flow', () => watch.events > 2 * runs, { withinMs: 60_000 })
   watch.close()
   const heartbeats = async () => (await system.store.jsm.streams.info(bucketStream(BUCKET.heartbeats))).state.last_seq
-  const costs = async () => ({
-    ...(await meter.read()),
-    heartbeats: await heartbeats(),
-    nats: (await useOf(system.nats.pid)).cpuMs,
-    relay: (await useOf(relay.pid)).cpuMs,
-    edge: (await useOf(edge.pid)).cpuMs,
-  })
-  const alone = await during(costs)
   await using watchdog = await startWatchdog('watchdog', { natsUrl: system.nats.url })
-  const watched = await during(async () => ({ ...(await costs()), watchdog: (await useOf(watchdog.pid)).cpuMs }))
+  const cost = await during(async () => {
+    const [all, own] = [await meter.read(), await meter.readOf(WATCHDOG_CONNECTION)]
+    return {
+      heartbeats: await heartbeats(),
+      received: all.received,
+      sent: all.sent,
+      asked: own.received,
+      answered: own.sent,
+      nats: (await useOf(system.nats.pid)).cpuMs,
+      relay: (await useOf(relay.pid)).cpuMs,
+      edge: (await useOf(edge.pid)).cpuMs,
+      watchdog: (await useOf(watchdog.pid)).cpuMs,
+    }
+  })
   const list = await timed(async () => {
     await fetch(`${edge.url}/runs?limit=500`).then((response) => response.arrayBuffer())
   })
   return {
     what: `${runs} runs with heartbeats, judged by one watchdog`,
     figures: {
-      heartbeats_per_s: Math.round(alone.heartbeats),
-      nats_received_per_s: Math.round(watched.received),
-      nats_sent_per_s: Math.round(watched.sent),
-      nats_received_per_s_for_verdicts: Math.round(watched.received - alone.received),
-      nats_sent_per_s_for_verdicts: Math.round(watched.sent - alone.sent),
-      nats_cpu_percent: percent(watched.nats),
-      nats_cpu_percent_for_verdicts: percent(watched.nats - alone.nats),
-      relay_cpu_percent: percent(watched.relay),
-      edge_cpu_percent: percent(watched.edge),
-      watchdog_cpu_percent: percent(watched.watchdog),
+      heartbeats_per_s: Math.round(cost.heartbeats),
+      nats_received_per_s: Math.round(cost.received),
+      nats_sent_per_s: Math.round(cost.sent),
+      nats_received_per_s_from_watchdog: cost.asked.toFixed(1),
+      nats_sent_per_s_to_watchdog: Math.round(cost.answered),
+      nats_cpu_percent: percent(cost.nats),
+      relay_cpu_percent: percent(cost.relay),
+      edge_cpu_percent: percent(cost.edge),
+      watchdog_cpu_percent: percent(cost.watchdog),
       watchdog_rss_mib: MiB((await useOf(watchdog.pid)).residentBytes),
       list_of_500_ms: Math.round(list),
     },
