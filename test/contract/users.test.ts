@@ -1,14 +1,13 @@
-import { Kvm } from '@nats-io/kv'
-import { headers } from '@nats-io/nats-core'
+import { headers, nuid } from '@nats-io/nats-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { publishBatch } from '@baton/store/batch'
-import { readKey, writeKey } from '@baton/store/bucket'
+import { listKeys, readKey, watchKeys, writeKey } from '@baton/store/bucket'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { directGet } from '@baton/store/direct-get'
 import { BUCKET, STREAM, topicSubject } from '@baton/store/names'
 import { makeTicket, openTicket } from '@baton/store/ticket-store'
 import { ensureTopology } from '@baton/store/topology'
-import { eventually } from '../kit/eventually.ts'
+import { eventually, steadily } from '../kit/eventually.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer, type Role } from '../kit/nats-server.ts'
 import { refusals, type Attempt } from '../kit/refusals.ts'
@@ -219,14 +218,33 @@ describe('what a role must', () => {
       // So much at once that the server wants to know how far its reader has come.
       for (let n = 0; n < 300; n++) await writeKey(edge, BUCKET.runs, `r${n}`, 'x'.repeat(10_000))
       for (const bucket of [BUCKET.runs, BUCKET.status, BUCKET.claims, BUCKET.heartbeats]) {
-        const kv = await new Kvm(nats.js).open(bucket)
-        const watch = await kv.watch({ key: '>' })
-        if (bucket === BUCKET.runs) expect(await take(watch, 300)).toBe(300)
-        watch.stop()
+        const over = new AbortController()
+        const seen = new Set<string>()
+        const watching = watchKeys(nats, bucket, ({ key }) => void seen.add(key), over.signal)
+        if (bucket === BUCKET.runs) await eventually('all keys are seen', () => seen.size === 300)
+        expect((await listKeys(nats, bucket, over.signal)).length).toBe(seen.size)
+        over.abort()
+        await watching
       }
       expect((await readKey(nats, BUCKET.runs, 'r7')).value).toHaveLength(10_000)
     })
   })
+})
+
+test('a subscriber cannot have a consumer write into a stream for it', async () => {
+  const [nats, edge, operator] = await Promise.all((['subscriber', 'edge', 'operator'] as const).map(as))
+  if (nats === undefined || edge === undefined || operator === undefined) throw new Error('not connected')
+  await writeTopics(edge, 'forged', 1, 5)
+  const kept = async () => (await operator.jsm.streams.info(STREAM.runs, { subjects_filter: 'run.forged' })).state
+  for (const subject of ['run.forged', '$KV.runs.forged']) {
+    await nats.jsm.consumers.add(STREAM.topics, {
+      name: nuid.next(),
+      deliver_subject: subject,
+      filter_subject: 'topic.forged',
+    })
+  }
+  await steadily('nothing is stored', async () => (await kept()).subjects === undefined, 1000)
+  expect((await readKey(operator, BUCKET.runs, 'forged')).value).toBeNull()
 })
 
 /** How many came, up to as many as are waited for. */
