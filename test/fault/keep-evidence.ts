@@ -1,27 +1,44 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { root } from '../kit/find-binary.ts'
-import type { FaultRunResult } from './fault-run.ts'
+import type { WaveResult } from './wave.ts'
 
-/** Writes the histories of a failed fault run as JSON lines, and what every process said; answers the folder. */
-export async function keepEvidence(seed: number, result: FaultRunResult): Promise<string> {
-  const folder = join(root, '.baton', 'fault', String(seed))
+/** Writes the histories of a failed wave as JSON lines, and what every process said; answers the folder. */
+export async function keepEvidence(
+  name: string,
+  result: Omit<WaveResult, 'delivered'> & { readonly outputs: ReadonlyMap<string, string> },
+): Promise<string> {
+  const folder = join(root, '.baton', 'fault', name)
   await mkdir(folder, { recursive: true })
+  const { runs, set, topics, stored, published, heard, nodes } = result.history
   const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join('')
   const files: [string, string][] = [
     ['faults.jsonl', lines(result.faults)],
     ['violations.jsonl', lines(result.violations)],
-    ...[...result.outputs].map(([name, output]): [string, string] => [`${name}.log`, output]),
-    ...result.histories.flatMap(({ run, log, jobs, clients }): [string, string][] => [
+    ...[...result.outputs].map(([process, output]): [string, string] => [`${process}.log`, output]),
+    ...runs.flatMap(({ run, log, jobs, clients }): [string, string][] => [
       [`${run}.log.jsonl`, lines(log)],
       [`${run}.emitted.jsonl`, lines(jobs.flatMap(({ job, events }) => events.map((event) => ({ job, ...event }))))],
-      [`${run}.connections.jsonl`, lines(jobs.flatMap(({ connections }) => connections))],
+      [
+        `${run}.connections.jsonl`,
+        lines(jobs.flatMap(({ job, connections }) => connections.map((one) => ({ job, ...one })))),
+      ],
       ...clients.flatMap(({ client, frames, openings }): [string, string][] => [
         [`${run}.${client}.frames.jsonl`, lines(frames)],
         [`${run}.${client}.openings.jsonl`, lines(openings)],
       ]),
     ]),
+    ...[set, ...topics.map(({ client }) => client)].flatMap(({ client, frames, openings }): [string, string][] => [
+      [`${client}.frames.jsonl`, lines(frames)],
+      [`${client}.openings.jsonl`, lines(openings)],
+    ]),
+    ['topics.log.jsonl', lines(stored)],
+    ['topics.published.jsonl', lines(published)],
+    ['native.heard.jsonl', lines(heard)],
+    ...nodes.flatMap(({ node, logs }) =>
+      [...(logs ?? [])].map(([run, log]): [string, string] => [`${run}.log-of-${node}.jsonl`, lines(log)]),
+    ),
   ]
-  for (const [name, text] of files) await writeFile(join(folder, name), text)
+  for (const [file, text] of files) await writeFile(join(folder, file), text)
   return folder
 }

@@ -1,7 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { Violation } from '../kit/history.ts'
 import { createMutant, type Patch } from './mutant.ts'
-import { edgeCutOff, lateAppendAfterReconnect, lateAppendAfterTakeover, manyReturns } from './provoke.ts'
+import { silentBeyondTheLog } from './provoke-checkpoint.ts'
+import { followerBehind } from './provoke-follower.ts'
+import { setCutOff } from './provoke-set.ts'
+import {
+  appendBeforeOwnerRecord,
+  edgeCutOff,
+  lateAppendAfterReconnect,
+  lateAppendAfterTakeover,
+  manyReturns,
+} from './provoke.ts'
 
 /**
  * Each safeguard taken out of a copy of the source, under a schedule made to need it: the checker must see what then
@@ -83,6 +92,70 @@ function quiet(): PromiseWithResolvers<void> {`,
     ],
     provoke: manyReturns,
     breaks: ['I2'],
+  },
+  {
+    safeguard: 'the owner record before the look at the tail',
+    patches: [
+      {
+        file: 'libs/store/src/take-epoch.ts',
+        find: `      const epoch = await assertOwner(nats, run, sequence, record)
+      const fence = { run, epoch }
+      return { fence, tail: await tailOf(nats, fence, signal) }`,
+        replace: `      const tail = await tailOf(nats, { run, epoch: sequence }, signal)
+      const epoch = await assertOwner(nats, run, sequence, record)
+      return { fence: { run, epoch }, tail }`,
+      },
+    ],
+    provoke: appendBeforeOwnerRecord,
+    breaks: ['I1'],
+  },
+  {
+    safeguard: 'the epoch that an answer of a replica must show',
+    patches: [
+      {
+        file: 'libs/store/src/run-log.ts',
+        find: `  if (read === 'behind') return read
+`,
+        replace: ``,
+      },
+      // Or else a busy machine would have the leader asked, who knows.
+      {
+        file: 'libs/store/src/run-log.ts',
+        find: `const TAIL_TIMEOUT_MS = 100`,
+        replace: `const TAIL_TIMEOUT_MS = 1000`,
+      },
+    ],
+    provoke: followerBehind,
+    breaks: ['I1'],
+  },
+  {
+    safeguard: 'the one consumer of a set',
+    patches: [
+      {
+        file: 'apps/edge/src/timed-scope.ts',
+        find: `    const hand = async (after: Position, events: readonly TimedEvent[]) => {`,
+        replace: `    if (this.part.stream === 'TOPICS') {
+      const feeds = this.part.subjects.map((subject) => followTopic(this.#nats, subject.slice('topic.'.length), hear))
+      const ready = Promise.all(feeds.map((feed) => feed.ready)).then(() => undefined)
+      return { ready, from: () => undefined, close: () => feeds.forEach((feed) => feed.close()) }
+    }
+    const hand = async (after: Position, events: readonly TimedEvent[]) => {`,
+      },
+    ],
+    provoke: setCutOff,
+    breaks: ['I2'],
+  },
+  {
+    safeguard: 'the checkpoint',
+    patches: [
+      {
+        file: 'libs/store/src/read-cursors.ts',
+        find: `const checkpoint = tail.checkpoint ?? EMPTY_CHECKPOINT`,
+        replace: `const checkpoint = EMPTY_CHECKPOINT`,
+      },
+    ],
+    provoke: silentBeyondTheLog,
+    breaks: ['I1'],
   },
 ]
 

@@ -11,7 +11,7 @@ const RUN = 'provoked'
 /** A system with one run that flows, and what is needed to judge it; `source` is that of a mutant. */
 async function flowing(options: SystemOptions, perSecond: number, source: string | undefined) {
   const system = await System.start({ ...options, ...(source === undefined ? {} : { source }) })
-  const recorder = await LogRecorder.start(system.nats.url)
+  const recorder = await LogRecorder.start(system.natsUrl)
   const job = system.agents.job(RUN, { events: 1_000_000, perSecond })
   await system.register(RUN, { url: job.url })
   return {
@@ -27,9 +27,9 @@ async function flowing(options: SystemOptions, perSecond: number, source: string
 
 type Flowing = Awaited<ReturnType<typeof flowing>>
 
-/** How many events the log has, whoever wrote them. */
-const stored = async ({ system }: Flowing): Promise<number> =>
-  (await system.log(RUN)).filter(({ kind }) => kind === 'event').length
+/** How many events the log has, whoever wrote them. A server that is busy may not answer in time, and is asked again. */
+const stored = ({ system }: Flowing): Promise<number> =>
+  eventually('the log answers', async () => (await system.log(RUN)).filter(({ kind }) => kind === 'event').length)
 
 const untilStored = (flow: Flowing, count: number) =>
   eventually(`the log has ${count} events`, async () => (await stored(flow)) >= count, { withinMs: 30_000 })
@@ -72,6 +72,28 @@ export async function lateAppendAfterReconnect(source?: string): Promise<Violati
   const before = await stored(flow)
   await untilStored(flow, before + 20)
   held.flow()
+  await untilStored(flow, before + 120)
+  return await judge(flow)
+}
+
+/**
+ * An append is on its way when its relay loses the connection and dials again, and arrives just before the new owner
+ * record does: only who looks at the log after that record was stored sees it.
+ */
+export async function appendBeforeOwnerRecord(source?: string): Promise<Violation[]> {
+  await using flow = await flowing({ relays: 1, edges: 1, proxied: 'relays' }, 100, source)
+  const { system } = flow
+  await untilStored(flow, 50)
+  const proxy = system.proxyOf(await system.owner(RUN))
+  const append = proxy.holdUp()
+  await eventually('an append waits on its way', () => append.waiting().includes(`HPUB run.${RUN} `))
+  const record = proxy.holdAt('up', `HPUB run.${RUN}.owner `)
+  append.cutClients()
+  await eventually('the owner record waits', () => record.waiting().includes(`HPUB run.${RUN}.owner `))
+  const before = await stored(flow)
+  append.flow()
+  await eventually('the append is stored', async () => (await stored(flow)) > before)
+  record.flow()
   await untilStored(flow, before + 120)
   return await judge(flow)
 }

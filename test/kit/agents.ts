@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { Child } from './child.ts'
 import { root } from './find-binary.ts'
 import type { Emitted, JobEmission } from './history.ts'
+import { commandAt, LOOPBACK, type Place } from './place.ts'
 
 /** What an agent gives to one who comes back: what follows its Last-Event-ID, all, the newest part, or nothing. */
 export type AgentMode = 'id' | 'replay' | 'window' | 'none'
@@ -18,6 +19,8 @@ export type Script = {
   readonly terminal?: 'done' | 'failed' | 'cancelled'
   /** Least size of an event's data. */
   readonly dataBytes?: number
+  /** More options of the agent (apps/agent/src/job-options.ts), as they stand in a query. */
+  readonly more?: Readonly<Record<string, string>>
   /** Every how many events one has an id: 1 = all, the default; 0 = none. */
   readonly idEvery?: number
   /** After so many events nothing is emitted for so long. */
@@ -52,8 +55,9 @@ export class AgentJob {
   readonly #base: string
   readonly #mode: AgentMode
 
-  constructor(base: string, script: Script) {
-    const { mode = 'id', events, perSecond, ends = true, dataBytes = 0, idEvery = 1, pause } = script
+  /** `publicBase`: where the relays find it, which may be a proxy. */
+  constructor(base: string, script: Script, publicBase = base) {
+    const { mode = 'id', events, perSecond, ends = true, dataBytes = 0, idEvery = 1, pause, more = {} } = script
     const { terminal = 'done', window = 150, idRestart = 0, nondeterministic = false, keepaliveMs = 0 } = script
     const query = new URLSearchParams({
       mode,
@@ -70,11 +74,12 @@ export class AgentJob {
       idEvery: String(idEvery),
       pauseAfter: String(pause?.after ?? 0),
       pauseMs: String(pause?.ms ?? 0),
+      ...more,
     })
     this.#base = base
     this.#mode = mode
-    this.url = `${base}/stream?${query.toString()}`
-    this.cancelUrl = `${base}/cancel`
+    this.url = `${publicBase}/stream?${query.toString()}`
+    this.cancelUrl = `${publicBase}/cancel`
   }
 
   async #show(path: string): Promise<Shown> {
@@ -93,6 +98,7 @@ export class AgentJob {
         openedAtMs,
         closedAtMs,
         firstEvent: last >= first ? first - 1 : null,
+        sent: Math.max(0, last - first + 1),
       })),
     }
   }
@@ -100,6 +106,11 @@ export class AgentJob {
   /** How often it was asked to stop. */
   async cancels(): Promise<number> {
     return (await this.#show('')).cancels
+  }
+
+  /** What its next requests are answered before it streams again, e.g. `503x2,redirect`. */
+  async answerNext(answers: string): Promise<void> {
+    await fetch(`${this.#base}/answers?next=${answers}`, { method: 'POST' })
   }
 
   /** Cuts its connections in the middle of an event. */
@@ -118,16 +129,17 @@ export class Agents {
     this.url = url
   }
 
-  static async start(): Promise<Agents> {
+  static async start(place: Place = LOOPBACK): Promise<Agents> {
     const main = join(root, 'apps', 'agent', 'src', 'main.ts')
-    const child = new Child('agent', process.execPath, [main], { PATH: process.env['PATH'] ?? '', BATON_PORT: '0' })
+    const [command, args] = commandAt(place, process.execPath, [main, '--host', place.address])
+    const child = new Child('agent', command, args, { PATH: process.env['PATH'] ?? '', BATON_PORT: '0' })
     const [, url = ''] = await child.said(/"url":"([^"]+)"/)
     return new Agents(child, url)
   }
 
   /** A job of a name of its own; nothing happens until somebody asks for its stream. */
-  job(name: string, script: Script): AgentJob {
-    return new AgentJob(`${this.url}/jobs/${name}`, script)
+  job(name: string, script: Script, publicUrl = this.url): AgentJob {
+    return new AgentJob(`${this.url}/jobs/${name}`, script, `${publicUrl}/jobs/${name}`)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

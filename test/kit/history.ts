@@ -17,6 +17,8 @@ export type AgentConnection = {
   readonly closedAtMs: number | null
   /** Place in `JobEmission.events` of the first event that went out on it; null when none did. */
   readonly firstEvent: number | null
+  /** How many went out on it. */
+  readonly sent?: number
 }
 
 /** What one job's agent emitted: what somebody would hold who had listened all the time. */
@@ -30,14 +32,16 @@ export type JobEmission = {
 
 /** A message of a run's part of the log, in stream order. */
 export type LogEntry =
-  | { readonly kind: 'event'; readonly sequence: number; readonly event: StoredEvent }
-  | { readonly kind: 'owner'; readonly sequence: number; readonly owner: OwnerRecord }
+  | { readonly kind: 'event'; readonly sequence: number; readonly storedAtMs?: number; readonly event: StoredEvent }
+  | { readonly kind: 'owner'; readonly sequence: number; readonly storedAtMs?: number; readonly owner: OwnerRecord }
 
 /** All that one client saw of one run. */
 export type ClientHistory = {
   readonly client: string
   readonly frames: readonly Received[]
   readonly openings: readonly Opening[]
+  /** What it could see: every byte, or, as an EventSource, only events. Default: every byte. */
+  readonly sees?: 'bytes' | 'events'
   /** A breach of the wire format, in words; null when there was none. */
   readonly breach: string | null
   /** The index of the first event it must get: 1 for a client that follows from the start. */
@@ -55,4 +59,8 @@ export type RunHistory = {
 }
 
 /** A broken promise: which invariant of the specification, of which run, and how. */
-export type Violation = { readonly invariant: 'I1' | 'I2' | 'I3' | 'I5'; readonly run: string; readonly what: string }
+export type Violation = {
+  readonly invariant: 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I8'
+  readonly run: string
+  readonly what: string
+}

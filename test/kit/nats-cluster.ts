@@ -7,6 +7,7 @@ import { root } from './find-binary.ts'
 import { freePort } from './free-port.ts'
 import { PASSWORDS, type Role } from './nats-server.ts'
 import { NatsNode } from './nats-node.ts'
+import { LOOPBACK, type Place } from './place.ts'
 import { Proxy } from './proxy.ts'
 
 export type NatsClusterOptions = {
@@ -14,6 +15,10 @@ export type NatsClusterOptions = {
   readonly parted?: boolean
   /** Are clients told of the other nodes, as by default? Not where they must stay with the addresses they were given. */
   readonly advertised?: boolean
+  /** Where each node lives; default: all on loopback. */
+  readonly placeOf?: (name: NodeName) => Place
+  /** Makes the folder a node's data goes into, e.g. on a disk of its own. */
+  readonly prepare?: (name: NodeName, dataFolder: string) => void
   /** In place of what cluster.conf says, e.g. `always`. */
   readonly syncInterval?: string
 }
@@ -62,12 +67,15 @@ export class NatsCluster {
           targets[other] = proxy.port
         }
       }
-      const routes = targets.map((port) => `nats://127.0.0.1:${port}`)
+      const placeOf = options.placeOf ?? (() => LOOPBACK)
+      const routes = targets.map((port, to) => `nats://${placeOf(NODES[to] ?? name).address}:${port}`)
+      const place = placeOf(name)
       const [port, monitorPort, routePort] = [ports[3 + at] ?? 0, ports[6 + at] ?? 0, routePorts[at] ?? 0]
-      const configuration = await configure({ port, monitorPort, routePort, routes }, options)
-      nodes.push(
-        new NatsNode({ name, folder: join(folder, name), port, monitorPort, configuration, environment: PASSWORDS }),
-      )
+      const places = { address: place.address, port, monitorPort, routePort, routes }
+      const configuration = await configure(places, options)
+      const node = { name, folder: join(folder, name), port, monitorPort, configuration, environment: PASSWORDS, place }
+      nodes.push(new NatsNode(node))
+      options.prepare?.(name, nodes[at]?.dataFolder ?? '')
     }
     const cluster = new NatsCluster(folder, nodes, proxies)
     await Promise.all(nodes.map((node) => node.start()))
@@ -235,6 +243,7 @@ const raftOf = (jsz: Jsz, stream: string): Raft | undefined =>
   streamsOf(jsz).find(({ name }) => name === stream)?.cluster
 
 type Places = {
+  readonly address: string
   readonly port: number
   readonly monitorPort: number
   readonly routePort: number
@@ -247,7 +256,7 @@ const withTester = (accounts: string): string =>
 
 /** nats/cluster.conf for this machine: on loopback, with the node's own ports. Everything else stands as it is shipped. */
 async function configure(
-  { port, monitorPort, routePort, routes }: Places,
+  { address, port, monitorPort, routePort, routes }: Places,
   options: NatsClusterOptions,
 ): Promise<string> {
   const [cluster, accounts] = await Promise.all(
@@ -257,8 +266,8 @@ async function configure(
   const advertise = options.parted === true ? '\n  advertise: "127.0.0.1:1"' : ''
   const noAdvertise = options.advertised === false ? '\n  no_advertise: true' : ''
   const changes: [string | RegExp, string][] = [
-    ['listen: 0.0.0.0:4222', `listen: 127.0.0.1:${port}\nhttp: 127.0.0.1:${monitorPort}`],
-    ['listen: 0.0.0.0:6222', `listen: 127.0.0.1:${routePort}${advertise}${noAdvertise}`],
+    ['listen: 0.0.0.0:4222', `listen: ${address}:${port}\nhttp: ${address}:${monitorPort}`],
+    ['listen: 0.0.0.0:6222', `listen: ${address}:${routePort}${advertise}${noAdvertise}`],
     // Streams reserve their max_bytes, and three nodes share one disk: as dev.conf, which says why.
     ['store_dir: $NATS_DATA', 'store_dir: $NATS_DATA\n  max_file_store: 64GB'],
     [/routes: \[.*\]/, `routes: [${routes.join(', ')}]`],

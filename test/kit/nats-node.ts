@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { Child } from './child.ts'
 import { findBinary } from './find-binary.ts'
 import { passwordOf } from './nats-server.ts'
+import { commandAt, LOOPBACK, type Place } from './place.ts'
 
 export type NatsNodeOptions = {
   readonly name: string
@@ -13,6 +14,8 @@ export type NatsNodeOptions = {
   readonly configuration: string
   /** What the configuration takes from the environment. */
   readonly environment: Readonly<Record<string, string>>
+  /** Default: loopback. */
+  readonly place?: Place
 }
 
 /** One nats-server of a cluster. It can be killed, paused, and started again where it was with its data kept. */
@@ -32,12 +35,16 @@ export class NatsNode {
   }
 
   get url(): string {
-    return `nats://baton:baton@127.0.0.1:${this.port}`
+    return `nats://baton:baton@${this.host}:${this.port}`
+  }
+
+  get host(): string {
+    return (this.#options.place ?? LOOPBACK).address
   }
 
   /** A user of the system account: what an operator would connect as. */
   get systemUrl(): string {
-    return `nats://sys:${passwordOf('sys')}@127.0.0.1:${this.port}`
+    return `nats://sys:${passwordOf('sys')}@${this.host}:${this.port}`
   }
 
   get child(): Child {
@@ -63,7 +70,8 @@ export class NatsNode {
     const file = join(folder, 'nats.conf')
     await writeFile(file, configuration)
     this.#isPaused = false
-    this.#child = new Child(this.name, binary, ['-c', file], {
+    const [command, args] = commandAt(this.#options.place ?? LOOPBACK, binary, ['-c', file])
+    this.#child = new Child(this.name, command, args, {
       PATH: process.env['PATH'] ?? '',
       NATS_NAME: this.name,
       NATS_DATA: this.dataFolder,
@@ -98,7 +106,7 @@ export class NatsNode {
 
   /** An answer of its monitoring port; throws when it gives none, or one that is no 2xx. */
   async monitor(path: string): Promise<unknown> {
-    const url = `http://127.0.0.1:${this.#options.monitorPort}${path}`
+    const url = `http://${this.host}:${this.#options.monitorPort}${path}`
     const response = await fetch(url, { signal: AbortSignal.timeout(1000) })
     if (!response.ok) throw new Error(`${this.name} answers ${response.status} to ${path}: ${await response.text()}`)
     return response.json()

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Child } from './child.ts'
 import { eventually } from './eventually.ts'
 import { findBinary, root } from './find-binary.ts'
+import { commandAt, LOOPBACK, type Place } from './place.ts'
 
 /** The users of nats/accounts.conf. */
 export const ROLES = ['relay', 'edge', 'watchdog', 'producer', 'subscriber', 'operator', 'sys', 'team-a'] as const
@@ -25,6 +26,9 @@ export type NatsServerOptions = {
   readonly password?: string
   /** More lines for the configuration. */
   readonly extra?: string
+  readonly place?: Place
+  /** Makes the folder its data goes into, e.g. on a disk of its own. */
+  readonly prepare?: (dataFolder: string) => void
 }
 
 /**
@@ -32,6 +36,7 @@ export type NatsServerOptions = {
  * again on the same port with its data kept.
  */
 export class NatsServer {
+  readonly name = 'nats-1'
   readonly folder: string
   readonly #options: NatsServerOptions
   #child: Child | null = null
@@ -44,6 +49,7 @@ export class NatsServer {
 
   static async start(options: NatsServerOptions = {}): Promise<NatsServer> {
     const server = new NatsServer(await mkdtemp(join(tmpdir(), 'baton-nats-')), options)
+    options.prepare?.(server.dataFolder)
     await server.start()
     return server
   }
@@ -54,17 +60,26 @@ export class NatsServer {
 
   get url(): string {
     const { password } = this.#options
-    return `nats://${password === undefined ? '' : `baton:${password}@`}127.0.0.1:${this.#port}`
+    return `nats://${password === undefined ? '' : `baton:${password}@`}${this.host}:${this.#port}`
+  }
+
+  get host(): string {
+    return (this.#options.place ?? LOOPBACK).address
+  }
+
+  /** Where its streams are. */
+  get dataFolder(): string {
+    return join(this.folder, 'data')
   }
 
   /** Where a role connects; everybody at the same place while there are no users. */
   urlOf(role: Role): string {
-    return this.#options.users === true ? `nats://${role}:${passwordOf(role)}@127.0.0.1:${this.#port}` : this.url
+    return this.#options.users === true ? `nats://${role}:${passwordOf(role)}@${this.host}:${this.#port}` : this.url
   }
 
   /** A user of the system account: what an operator would connect as. */
   get systemUrl(): string {
-    return `nats://sys:sys@127.0.0.1:${this.#port}`
+    return `nats://sys:sys@${this.host}:${this.#port}`
   }
 
   get pid(): number {
@@ -82,18 +97,16 @@ export class NatsServer {
     if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
     const { args, environment } = await this.#configure()
     for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
-    const places = ['-a', '127.0.0.1', '-p', String(this.#port), '--ports_file_dir', this.folder]
-    const child = new Child('nats-server', binary, [...args, ...places], {
-      PATH: process.env['PATH'] ?? '',
-      ...environment,
-    })
+    const listen = ['-a', this.host, '-p', String(this.#port), '--ports_file_dir', this.folder]
+    const [command, all] = commandAt(this.#options.place ?? LOOPBACK, binary, [...args, ...listen])
+    const child = new Child(this.name, command, all, { PATH: process.env['PATH'] ?? '', ...environment })
     this.#child = child
     await child.said(/Server is ready/)
     if (this.#port === -1) this.#port = await writtenPort(this.folder)
   }
 
   async #configure(): Promise<{ args: string[]; environment: Readonly<Record<string, string>> }> {
-    const data = join(this.folder, 'data')
+    const data = this.dataFolder
     if (this.#options.users === true) {
       const { extra = '' } = this.#options
       if (extra !== '') throw new Error('a server with users runs with nats/server.conf as it is')
@@ -106,6 +119,11 @@ export class NatsServer {
 
   async kill(): Promise<void> {
     await this.child.kill()
+  }
+
+  /** Asked to stop, as by a deploy: it writes everything out. */
+  async terminate(): Promise<void> {
+    await this.child.terminate()
   }
 
   async restart(): Promise<void> {

@@ -3,6 +3,7 @@ import { Child } from './child.ts'
 import { eventually } from './eventually.ts'
 import { root } from './find-binary.ts'
 import { freePort } from './free-port.ts'
+import { commandAt, LOOPBACK, type Place } from './place.ts'
 
 export type AppOptions = {
   readonly natsUrl: string
@@ -12,6 +13,10 @@ export type AppOptions = {
   readonly source?: string
   /** The route whose 200 says that it has started. Default: `/readyz`. */
   readonly startedAt?: '/livez' | '/readyz'
+  /** Default: this process's own loopback. */
+  readonly place?: Place
+  /** A module that Node loads before the app: a test's hand inside it. */
+  readonly preload?: string
 }
 
 /** What an app of ours gets: nothing of the test's own environment that could change how it behaves. */
@@ -22,21 +27,38 @@ const environmentOf = (own: Readonly<Record<string, string>>): Record<string, st
   ...own,
 })
 
-const startApp = (
-  app: string,
-  name: string,
-  options: { source?: string | undefined },
-  own: Record<string, string>,
-): Child =>
-  new Child(name, process.execPath, [join(options.source ?? root, 'apps', app, 'src', 'main.ts')], environmentOf(own))
+function startApp(app: string, name: string, options: AppOptions, own: Record<string, string>): Child {
+  const { source = root, place = LOOPBACK, preload } = options
+  const main = join(source, 'apps', app, 'src', 'main.ts')
+  const args = preload === undefined ? [main] : ['--import', preload, main]
+  const [command, rest] = commandAt(place, process.execPath, args)
+  return new Child(name, command, rest, environmentOf(own))
+}
 
-/** Waits until a health route answers 200, or says with what output the process ended. */
-async function ready(child: Child, url: string): Promise<void> {
+/** Who listens for more than loopback must be told that this is meant. */
+const openTo = ({ place = LOOPBACK }: AppOptions): Record<string, string> =>
+  place === LOOPBACK ? {} : { BATON_HOST: place.address, BATON_AUTH: 'none', BATON_AUTH_NONE_I_KNOW: '1' }
+
+const urlOf = ({ place = LOOPBACK }: AppOptions, port: number): string => `http://${place.address}:${port}`
+
+/** How to see that a process is ready. */
+type Readiness = (child: Child) => boolean | Promise<boolean>
+
+const answersAt =
+  (url: string): Readiness =>
+  async () =>
+    (await fetch(url, { signal: AbortSignal.timeout(1000) })).ok
+
+/** A relay's health port is on its own loopback: from elsewhere, only what it says can be seen. */
+const saysSo: Readiness = ({ output }) => output.includes('"relay.ready"')
+
+/** Waits until the process is ready, or says with what output it ended. */
+async function ready(child: Child, isReady: Readiness): Promise<void> {
   await eventually(
-    `${child.name} is ready at ${url}`,
-    async () => {
+    `${child.name} is ready`,
+    () => {
       if (child.exit !== null) throw new Error(`${child.name} ended:\n${child.output.slice(-4000)}`)
-      return (await fetch(url, { signal: AbortSignal.timeout(1000) })).ok
+      return isReady(child)
     },
     { withinMs: 30_000 },
   )
@@ -47,21 +69,21 @@ export class App {
   readonly name: string
   readonly url: string
   readonly #start: () => Child
-  readonly #readyUrl: string
+  readonly #isReady: Readiness
   #child: Child
   /** The outputs of those that are dead. */
   readonly #past: string[] = []
 
-  private constructor(name: string, url: string, readyUrl: string, start: () => Child) {
+  private constructor(name: string, url: string, isReady: Readiness, start: () => Child) {
     this.name = name
     this.url = url
     this.#start = start
-    this.#readyUrl = readyUrl
+    this.#isReady = isReady
     this.#child = start()
   }
 
-  static async start(name: string, url: string, readyUrl: string, start: () => Child): Promise<App> {
-    const app = new App(name, url, readyUrl, start)
+  static async start(name: string, url: string, isReady: Readiness, start: () => Child): Promise<App> {
+    const app = new App(name, url, isReady, start)
     await app.ready()
     return app
   }
@@ -81,7 +103,7 @@ export class App {
   }
 
   async ready(): Promise<void> {
-    await ready(this.#child, this.#readyUrl)
+    await ready(this.#child, this.#isReady)
   }
 
   /** Starts it again; resolves when it is ready, unless told not to wait. */
@@ -100,8 +122,9 @@ export class App {
 /** A relay that may reach agents on loopback; `url` is that of its health port. */
 export async function startRelay(id: string, options: AppOptions): Promise<App> {
   const port = await freePort()
-  const url = `http://127.0.0.1:${port}`
-  return App.start(id, url, url + (options.startedAt ?? '/readyz'), () =>
+  const url = urlOf(options, port)
+  const { place = LOOPBACK } = options
+  return App.start(id, url, place === LOOPBACK ? answersAt(url + (options.startedAt ?? '/readyz')) : saysSo, () =>
     startApp('relay', id, options, {
       BATON_NATS_URL: options.natsUrl,
       BATON_RELAY_ID: id,
@@ -115,12 +138,13 @@ export async function startRelay(id: string, options: AppOptions): Promise<App> 
 /** An edge on a port of its own. */
 export async function startEdge(id: string, options: AppOptions): Promise<App> {
   const port = await freePort()
-  const url = `http://127.0.0.1:${port}`
-  return App.start(id, url, url + (options.startedAt ?? '/readyz'), () =>
+  const url = urlOf(options, port)
+  return App.start(id, url, answersAt(url + (options.startedAt ?? '/readyz')), () =>
     startApp('edge', id, options, {
       BATON_NATS_URL: options.natsUrl,
       BATON_PORT: String(port),
       BATON_OPENS_PER_CLIENT: '0',
+      ...openTo(options),
       ...options.environment,
     }),
   )
@@ -130,7 +154,7 @@ export async function startEdge(id: string, options: AppOptions): Promise<App> {
 export async function startWatchdog(id: string, options: AppOptions): Promise<App> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  return App.start(id, url, url + (options.startedAt ?? '/readyz'), () =>
+  return App.start(id, url, answersAt(url + (options.startedAt ?? '/readyz')), () =>
     startApp('watchdog', id, options, {
       BATON_NATS_URL: options.natsUrl,
       BATON_HEALTH_PORT: String(port),

@@ -67,3 +67,52 @@ test('a cut resets both ends, and a refusing proxy takes nobody', async ({ proxy
   await eventually('it is refused', () => refused.destroyed)
   expect(proxy.connections).toBe(1)
 })
+
+test('some bytes hold their connection from their coming on, and no other', async ({ proxy, target }) => {
+  const [one, other] = [dial(proxy.port), dial(proxy.port)]
+  const held = proxy.holdAt('up', 'secret')
+  one.write('a secret')
+  await eventually('it waits here', () => held.waiting().toString() === 'a secret')
+  other.write('plain')
+  await eventually('the other passes', () => target.received() === 'plain')
+  held.flow()
+  await eventually('the held bytes arrive', () => target.received() === 'plaina secret')
+  for (const socket of [one, other]) socket.destroy()
+})
+
+test('a parted network loses a direction, of new connections too, until it is joined', async ({ proxy, target }) => {
+  const first = dial(proxy.port)
+  first.write('1')
+  await eventually('the connection works', () => target.received() === '1')
+  let answer = ''
+  first.on('data', (chunk) => (answer += chunk.toString()))
+  proxy.part('up')
+  const second = dial(proxy.port)
+  first.write('2')
+  second.write('3')
+  target.sockets[0]?.write('answer')
+  await eventually('the way back is open', () => answer === 'answer')
+  expect(target.received()).toBe('1')
+  proxy.join()
+  await eventually('all arrives', () => target.received().length === 3)
+  for (const socket of [first, second]) socket.destroy()
+})
+
+test('an abandoned connection is dead at both ends, and neither learns of it; a new one works', async ({
+  proxy,
+  target,
+}) => {
+  const first = dial(proxy.port)
+  first.write('1')
+  await eventually('the connection works', () => target.received() === '1')
+  const end = proxy.abandon()
+  first.write('lost')
+  const second = dial(proxy.port)
+  second.write('2')
+  await eventually('the new one works', () => target.received() === '12')
+  expect([first.destroyed, target.sockets[0]?.destroyed]).toEqual([false, false])
+  end()
+  await eventually('the old one is gone', () => first.destroyed)
+  expect(target.received()).toBe('12')
+  second.destroy()
+})

@@ -1,4 +1,4 @@
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 
 /** Bytes of one direction that may wait here before their sender is no longer read. */
@@ -10,23 +10,24 @@ class Lane {
   readonly #to: Socket
   readonly #proxy: { readonly delayMs: number; readonly sliceBytes: number }
   #waiting: { readonly bytes: Buffer; readonly atMs: number }[] = []
+  #waitingBytes = 0
   #isHeld = false
   #wake = Promise.withResolvers<void>()
   #isOver = false
+  /** Bytes that hold this lane when they come, and are held with it. */
+  holdAt: string | null = null
 
   constructor(from: Socket, to: Socket, proxy: { readonly delayMs: number; readonly sliceBytes: number }) {
     this.#from = from
     this.#to = to
     this.#proxy = proxy
     from.on('data', (bytes: Buffer) => {
+      if (this.holdAt !== null && bytes.includes(this.holdAt)) this.#isHeld = true
       this.#waiting.push({ bytes, atMs: performance.now() })
-      if (this.waitingBytes > MAX_WAITING_BYTES) from.pause()
+      this.#waitingBytes += bytes.length
+      if (this.#waitingBytes > MAX_WAITING_BYTES) from.pause()
       this.#wake.resolve()
     })
-  }
-
-  get waitingBytes(): number {
-    return this.#waiting.reduce((sum, { bytes }) => sum + bytes.length, 0)
   }
 
   get waiting(): Buffer {
@@ -62,7 +63,8 @@ class Lane {
       if (this.#proxy.delayMs > 0 && lateMs > 0) await delay(lateMs)
       await this.#write(chunk.bytes)
       this.#waiting.shift()
-      if (this.#from.isPaused() && this.waitingBytes <= MAX_WAITING_BYTES) this.#from.resume()
+      this.#waitingBytes -= chunk.bytes.length
+      if (this.#from.isPaused() && this.#waitingBytes <= MAX_WAITING_BYTES) this.#from.resume()
     }
   }
 
@@ -77,6 +79,12 @@ class Lane {
 
 type Held = { readonly waiting: () => Buffer; readonly cutClients: () => void; readonly flow: () => void }
 
+/** Which way bytes are lost: `up` is towards the target. */
+export type Direction = 'up' | 'down' | 'both'
+
+/** `from`: the address it is dialled from, where that matters to whoever answers. */
+type Target = { readonly port: number; readonly host?: string; readonly from?: string }
+
 type Pair = { readonly client: Socket; readonly target: Socket; readonly up: Lane; readonly down: Lane }
 
 /**
@@ -87,6 +95,9 @@ type Pair = { readonly client: Socket; readonly target: Socket; readonly up: Lan
 export class Proxy {
   readonly #server: Server
   readonly #pairs = new Set<Pair>()
+  readonly #targets: readonly Target[]
+  #parted: Direction | null = null
+  #trap: { readonly direction: 'up' | 'down'; readonly text: string } | null = null
   delayMs = 0
   refuses = false
   /** Bytes handed on at a time; 0 = as they come. */
@@ -94,31 +105,44 @@ export class Proxy {
   /** How many connections there have been. */
   connections = 0
 
-  private constructor(server: Server) {
+  private constructor(server: Server, targets: readonly Target[]) {
     this.#server = server
+    this.#targets = targets
   }
 
-  static async start(target: { port: number }): Promise<Proxy> {
+  /** A target is on loopback where nothing else is said; so is the proxy, at `at`. Of several, each is the next one's turn. */
+  static async start(target: Target | readonly Target[], at = '127.0.0.1'): Promise<Proxy> {
     // Half-open: a client that goes away must not take along what it has sent.
     const server = createServer({ allowHalfOpen: true, noDelay: true })
-    const proxy = new Proxy(server)
-    server.on('connection', (client) => proxy.#join(client, target.port))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const proxy = new Proxy(server, [target].flat())
+    server.on('connection', (client) => proxy.#connect(client))
+    await new Promise<void>((resolve) => server.listen(0, at, resolve))
     return proxy
   }
 
   get port(): number {
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('the proxy is closed')
-    return address.port
+    return this.#address.port
   }
 
-  #join(client: Socket, port: number): void {
+  get host(): string {
+    return this.#address.address
+  }
+
+  get #address(): AddressInfo {
+    const address = this.#server.address()
+    if (address === null || typeof address === 'string') throw new Error('the proxy is closed')
+    return address
+  }
+
+  #connect(client: Socket): void {
     if (this.refuses) return void client.resetAndDestroy()
-    this.connections++
-    const target = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
+    const { port = 0, host = '127.0.0.1', from } = this.#targets[this.connections++ % this.#targets.length] ?? {}
+    const local = from === undefined ? {} : { localAddress: from }
+    const target = connect({ port, host, ...local, noDelay: true, allowHalfOpen: true })
     const pair: Pair = { client, target, up: new Lane(client, target, this), down: new Lane(target, client, this) }
     this.#pairs.add(pair)
+    for (const lane of this.#lanesOf(pair, this.#parted)) lane.hold()
+    if (this.#trap !== null) pair[this.#trap.direction].holdAt = this.#trap.text
     client
       .on('error', () => undefined)
       .on('end', () => pair.up.end())
@@ -143,6 +167,56 @@ export class Proxy {
   /** The same downwards, towards the client. What waited arrives at once when it flows. */
   holdDown(): Held {
     return this.#hold(({ down }) => down)
+  }
+
+  /**
+   * Connections, new ones too, hand nothing on in that direction from the moment on that these bytes come; answers how to
+   * let them flow again.
+   */
+  holdAt(direction: 'up' | 'down', text: string): { readonly waiting: () => Buffer; readonly flow: () => void } {
+    const set = (value: string | null) => {
+      this.#trap = value === null ? null : { direction, text: value }
+      for (const pair of this.#pairs) pair[direction].holdAt = value
+    }
+    set(text)
+    return {
+      waiting: () => Buffer.concat([...this.#pairs].map((pair) => pair[direction].waiting)),
+      flow: () => {
+        set(null)
+        for (const pair of this.#pairs) pair[direction].flow()
+      },
+    }
+  }
+
+  #lanesOf({ up, down }: Pair, direction: Direction | null): Lane[] {
+    return [
+      ...(direction === 'up' || direction === 'both' ? [up] : []),
+      ...(direction === 'down' || direction === 'both' ? [down] : []),
+    ]
+  }
+
+  /** A network that loses every byte of a direction, of new connections too, and says so to nobody, until it is joined. */
+  part(direction: Direction): void {
+    this.#parted = direction
+    for (const pair of this.#pairs) for (const lane of this.#lanesOf(pair, direction)) lane.hold()
+  }
+
+  /** What was on its way when the network was parted arrives. */
+  join(): void {
+    this.#parted = null
+    for (const { up, down } of this.#pairs) for (const lane of [up, down]) lane.flow()
+  }
+
+  /** The connections of now go on without a byte and without an end, whoever leaves, until the answer is called. */
+  abandon(): () => void {
+    const pairs = [...this.#pairs]
+    for (const { up, down } of pairs) for (const lane of [up, down]) lane.hold()
+    return () => {
+      for (const { client, target } of pairs) {
+        client.destroy()
+        target.destroy()
+      }
+    }
   }
 
   #hold(laneOf: (pair: Pair) => Lane): Held {

@@ -26,7 +26,20 @@ export type SseClientOptions = {
   readonly stall?: { readonly everyFrames: number; readonly ms: number }
   /** Does it come back after the response ends? Default true. */
   readonly reconnects?: boolean
+  /** It hangs up after so long without a byte, and comes back: more than an edge's heartbeat. Default: never. */
+  readonly idleMs?: number
+  /** What it asks with: Node's own HTTP, or `fetch`. Default `http`. */
+  readonly via?: 'http' | 'fetch'
 }
+
+type Asked = {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly localAddress: string | undefined
+}
+
+/** A response, however it was asked for. */
+type Answer = { readonly status: number; readonly body: AsyncIterable<Uint8Array>; readonly hangUp: () => void }
 
 /**
  * A client of an edge that keeps its Last-Event-ID and comes back, as EventSource does, and records every frame.
@@ -41,6 +54,7 @@ export class SseClient {
   readonly #options: SseClientOptions
   readonly #over = new AbortController()
   #retryMs = 100
+  #isEnded = false
   /** Ends the connection there is. */
   #hangUp: () => void = () => undefined
   readonly done: Promise<void>
@@ -67,29 +81,36 @@ export class SseClient {
   /** One connection, to its end. Answers the status, null when it failed before there was one. */
   async #follow(url: string, connection: number): Promise<number | null> {
     const opening = { connection, url, lastEventId: this.lastEventId, atMs: Date.now() }
-    const response = await open(url, this.lastEventId, this.#options, this.#over.signal).catch(() => null)
-    const status = response?.statusCode ?? null
+    const { headers = {}, localAddress, via = 'http', stall, idleMs } = this.#options
+    const ask = via === 'http' ? askByHttp : askByFetch
+    const asked = { url, headers: headersOf(this.lastEventId, headers), localAddress }
+    const answer = await ask(asked, this.#over.signal).catch(() => null)
+    const status = answer?.status ?? null
     this.openings.push({ ...opening, status })
-    if (response === null || status !== 200) {
-      response?.destroy()
+    if (answer === null || status !== 200) {
+      answer?.hangUp()
       return status
     }
-    this.#hangUp = () => response.destroy(Object.assign(new Error('hung up'), { code: 'ECONNRESET' }))
+    this.#hangUp = answer.hangUp
+    const idle = idleMs === undefined ? null : setTimeout(answer.hangUp, idleMs)
     const parser = new StrictSse()
-    let stallAt = this.frames.length + (this.#options.stall?.everyFrames ?? 0)
+    let stallAt = this.frames.length + (stall?.everyFrames ?? 0)
     try {
-      for await (const chunk of response as AsyncIterable<Buffer>) {
+      for await (const chunk of answer.body) {
+        idle?.refresh()
         for (const frame of parser.push(chunk)) this.#take(frame, connection)
-        const { stall } = this.#options
         if (stall !== undefined && this.frames.length >= stallAt) {
           stallAt = this.frames.length + stall.everyFrames
           await delay(stall.ms, undefined, { signal: this.#over.signal })
+          idle?.refresh()
         }
       }
     } catch (error) {
       // A cut connection is the ordinary case here; anything the parser says is not.
-      if ((error as NodeJS.ErrnoException).code === undefined) throw error
+      if (!isCut(error)) throw error
       return status
+    } finally {
+      if (idle !== null) clearTimeout(idle)
     }
     if (parser.unfinished !== '') throw new Error(`the response ended within a frame: ${parser.unfinished}`)
     return status
@@ -98,6 +119,7 @@ export class SseClient {
   #take(frame: Frame, connection: number): void {
     if (frame.retryMs !== null) this.#retryMs = frame.retryMs
     if (frame.id !== null) this.lastEventId = frame.id
+    if (frame.event === 'stream.end') this.#isEnded = true
     this.frames.push({ ...frame, atMs: Date.now(), connection })
   }
 
@@ -107,7 +129,7 @@ export class SseClient {
   }
 
   get ended(): boolean {
-    return this.frames.some((frame) => frame.event === 'stream.end')
+    return this.#isEnded
   }
 
   /** Waits until a frame fits, and answers the first that does. */
@@ -168,23 +190,30 @@ export const isLogged = (frame: Frame): boolean => frame.data !== null && !unlog
 /** The index in a frame's id. */
 export const indexOf = (frame: Frame): number => Number(frame.id?.split('-')[1])
 
-async function open(
-  url: string,
-  lastEventId: string | null,
-  { headers = {}, localAddress }: Pick<SseClientOptions, 'headers' | 'localAddress'>,
-  signal: AbortSignal,
-): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    const asking = request(url, {
-      agent: false,
-      signal,
-      localAddress,
-      headers: {
-        accept: 'text/event-stream',
-        ...headers,
-        ...(lastEventId === null ? {} : { 'last-event-id': lastEventId }),
-      },
-    })
-    asking.once('response', resolve).once('error', reject).end()
+const headersOf = (lastEventId: string | null, own: Readonly<Record<string, string>>): Record<string, string> => ({
+  accept: 'text/event-stream',
+  ...own,
+  ...(lastEventId === null ? {} : { 'last-event-id': lastEventId }),
+})
+
+/** Was it the connection that failed, and not what came over it? `fetch` puts the socket's error into a cause. */
+const isCut = (error: unknown): boolean =>
+  error instanceof Error &&
+  ((error as NodeJS.ErrnoException).code !== undefined || error.name === 'AbortError' || error.message === 'terminated')
+
+async function askByHttp({ url, ...options }: Asked, signal: AbortSignal): Promise<Answer> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(url, { ...options, agent: false, signal })
+      .once('response', resolve)
+      .once('error', reject)
+      .end()
   })
+  const hangUp = () => void response.destroy(Object.assign(new Error('hung up'), { code: 'ECONNRESET' }))
+  return { status: response.statusCode ?? 0, body: response as AsyncIterable<Buffer>, hangUp }
+}
+
+async function askByFetch({ url, headers }: Asked, signal: AbortSignal): Promise<Answer> {
+  const own = new AbortController()
+  const response = await fetch(url, { headers, signal: AbortSignal.any([signal, own.signal]) })
+  return { status: response.status, body: response.body ?? new ReadableStream(), hangUp: () => own.abort() }
 }

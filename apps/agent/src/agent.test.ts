@@ -233,6 +233,14 @@ describe('the agent', () => {
     expect((await fetch(url)).status).toBe(200)
   })
 
+  test('answers what it is asked to, while it runs, before it streams again', async () => {
+    const url = `${agent.url}/jobs/a/stream?count=2&everyMs=0`
+    expect((await fetch(url)).status).toBe(200)
+    expect((await fetch(`${agent.url}/jobs/a/answers?next=500x2`, { method: 'POST' })).status).toBe(202)
+    expect((await fetch(`${agent.url}/jobs/a/answers?next=sure`, { method: 'POST' })).status).toBe(400)
+    expect([(await fetch(url)).status, (await fetch(url)).status, (await fetch(url)).status]).toEqual([500, 500, 200])
+  })
+
   test('refuses a job it cannot make', async () => {
     const answer = await fetch(`${agent.url}/jobs/a/stream?cuont=1`)
     expect([answer.status, await answer.text()]).toEqual([400, 'there is no option cuont\n'])

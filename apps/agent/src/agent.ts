@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { listen } from '@baton/service/listen'
 import { firstFor, lastEvent } from './emission.ts'
 import { Job } from './job.ts'
-import { parseJobOptions } from './job-options.ts'
+import { parseAnswers, parseJobOptions } from './job-options.ts'
 import { noSentLog, openSentLog, type SentLog } from './sent-log.ts'
 import { serveStream } from './serve-stream.ts'
 
@@ -63,6 +63,7 @@ class Routes {
     if (route === 'GET emission') return sayJson(response, 200, emission(job))
     if (route === 'POST cancel') return this.#cancel(job, response)
     if (route === 'POST cut') return cut(job, response)
+    if (route === 'POST answers') return this.#answerNext(job, url.searchParams.get('next') ?? '', response)
     if (route === 'GET stream') return this.#stream(job, request, response, more[0] ?? null)
     say(response, 404, 'no such path')
   }
@@ -89,10 +90,20 @@ class Routes {
     say(response, 202, 'cancelled')
   }
 
+  /** What the next requests are answered, before it streams again. */
+  #answerNext(job: Job, list: string, response: ServerResponse): void {
+    try {
+      job.next.splice(0, Infinity, ...parseAnswers(list))
+    } catch (error) {
+      return say(response, 400, (error as Error).message)
+    }
+    say(response, 202, `${job.next.length} answers`)
+  }
+
   #stream(job: Job, request: IncomingMessage, response: ServerResponse, hop: string | null): void {
     const id = lastEventId(request)
     if (hop === 'loop') return redirect(response, `/jobs/${job.name}/stream/loop`)
-    const scripted = hop === 'here' ? 'stream' : (job.options.answers[job.requests++] ?? 'stream')
+    const scripted = hop === 'here' ? 'stream' : (job.next.shift() ?? job.options.answers[job.requests++] ?? 'stream')
     if (scripted !== 'stream') {
       this.log.add({ event: 'answer', job: job.name, answer: scripted, lastEventId: id })
       return refuse(job, response, scripted)

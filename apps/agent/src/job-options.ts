@@ -113,13 +113,16 @@ export function parseJobOptions(query: URLSearchParams): JobOptions {
   return options as JobOptions
 }
 
+/** `503x2,redirect` → each answer by itself, in order. Throws a RangeError for one there is not. */
+export const parseAnswers = (text: string): string[] => text.split(',').flatMap(repeated)
+
 function value(name: string, text: string): unknown {
   const known = choices[name]
   if (known !== undefined) {
     if (!known.includes(text)) throw new RangeError(`${name} must be one of ${known.join(', ')}`)
     return text
   }
-  if (name === 'answers') return text.split(',').flatMap(repeated)
+  if (name === 'answers') return parseAnswers(text)
   const standard = DEFAULTS[name as keyof JobOptions]
   if (typeof standard === 'number') return number(name, text, name === 'idRepeat' ? 1 : 0)
   if (typeof standard === 'boolean') return text !== '0' && text !== 'false'

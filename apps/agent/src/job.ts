@@ -32,6 +32,8 @@ export class Job {
   readonly madeAtMs: number
   readonly connections: Connection[] = []
   readonly streams = new Set<OpenStream>()
+  /** Answers to the next requests, asked for while it runs. */
+  readonly next: string[] = []
   cancels = 0
   requests = 0
   #opened = 0

@@ -13,6 +13,7 @@
  *   GET  /jobs/:job             state, what was emitted, how many connections are and were open
  *   GET  /jobs/:job/emission    the same with all events emitted so far and all connections
  *   POST /jobs/:job/cut         cuts its connections in the middle of an event
+ *   POST /jobs/:job/answers?next=503x2,redirect    what the next requests are answered before it streams again
  *   POST /jobs/:job/cancel      ends its emission where it stands
  *   GET  /livez, /readyz
  */

@@ -1,0 +1,56 @@
+import { BUCKET, bucketStream, STREAM } from '@baton/store/names'
+import { check } from '../kit/checker.ts'
+import { eventually } from '../kit/eventually.ts'
+import type { Violation } from '../kit/history.ts'
+import { OVERLAP_MS } from '../kit/judge.ts'
+import { NODES } from '../kit/nats-cluster.ts'
+import { LogRecorder } from '../kit/read-log.ts'
+import { System } from '../kit/system.ts'
+
+/** A read is answered by one node of three, as chance has it: with so many runs it is the wrong one for some of them. */
+const RUNS = 24
+const PER_SECOND = 20
+/** A follower that hears nothing for 4 s or more wants to lead, and stops the others by that. */
+const HELD_MS = 3000
+
+/**
+ * A node of NATS hears nothing of what is stored, but answers reads all the same; so it does for less time than it takes
+ * to elect another leader. A relay is killed, and its successor must find out what was stored of each of its runs.
+ */
+export async function followerBehind(source?: string): Promise<Violation[]> {
+  const own = source === undefined ? {} : { source }
+  await using system = await System.start({ relays: 2, edges: 1, cluster: { parted: true }, ...own })
+  await using recorder = await LogRecorder.start(system.natsUrl)
+  const { cluster } = system
+  const [leader, other, behind] = NODES
+  const jobs = new Map(
+    Array.from({ length: RUNS }, (_, at) => {
+      const run = `provoked-${at}`
+      return [run, system.agents.job(run, { events: 1_000_000, perSecond: PER_SECOND })] as const
+    }),
+  )
+  for (const [run, { url }] of jobs) await system.register(run, { url })
+  for (const stream of [STREAM.runs, ...Object.values(BUCKET).map(bucketStream)]) {
+    await cluster.lead(system.store, stream, cluster.node(leader))
+  }
+  const stored = () =>
+    eventually('the log answers', async () => (await system.store.jsm.streams.info(STREAM.runs)).state.messages)
+  const untilStored = (count: number) =>
+    eventually(`the log has ${count} messages`, async () => (await stored()) >= count, { withinMs: 30_000 })
+  await untilStored((await stored()) + 2 * RUNS * PER_SECOND)
+  const owner = await system.owner('provoked-0')
+  // What replicates goes over a connection of its own between two nodes; what is asked for goes over others.
+  const held = [leader, other].map((name) => cluster.between(behind, name).holdAt('down', '$NRG.'))
+  setTimeout(() => held.forEach((one) => one.flow()), HELD_MS)
+  await untilStored((await stored()) + (RUNS * PER_SECOND) / 2)
+  await owner.child.kill()
+  await untilStored((await stored()) + RUNS * PER_SECOND)
+  await cluster.healthy()
+  const { logs } = await recorder.end()
+  const histories = await Promise.all(
+    [...jobs].map(async ([run, job]) => {
+      return { run, jobs: [await job.emission()], log: logs.get(run) ?? [], clients: [], over: false }
+    }),
+  )
+  return histories.flatMap((one) => check(one, { overlapMs: OVERLAP_MS, nowMs: Date.now(), ownersKnown: false }))
+}
