@@ -90,7 +90,7 @@ describe('baton runs', () => {
   test('says 3 where NATS is not, 2 where the environment is wrong, each in a sentence', async () => {
     const nowhere = await baton(['runs', 'ls'], { BATON_NATS_URL: 'nats://user:hidden@127.0.0.1:9' })
     expect(nowhere.code).toBe(3)
-    expect(nowhere.output).toMatch(/NATS does not answer at nats:\/\/127\.0\.0\.1:9/)
+    expect(nowhere.output).toContain('NATS does not answer at nats://user:…@127.0.0.1:9')
     expect(nowhere.output).not.toContain('hidden')
     const wrong = await baton(['runs', 'ls'], { BATON_RELPICAS: '3' })
     expect(wrong.code).toBe(2)
