@@ -177,6 +177,15 @@ test('a stream ends with its token, after all there was, and who returns with it
   expect(edge.edge.clients.size).toBe(0)
 })
 
+test('no cache may hand on an answer that a token opened', async () => {
+  const headers = await bearer({ subscribe: ['run:mine'] })
+  for (const path of ['/runs', '/runs/mine', '/runs/mine/history', '/runs/mine/events', '/runs/theirs']) {
+    const response = await ask(path, headers)
+    await response.body?.cancel()
+    expect(response.headers.get('cache-control')).toMatch(path.endsWith('events') ? /no-cache/ : /no-store/)
+  }
+})
+
 describe('where the token comes from', () => {
   test('the header, or the cookie, or both where they are the same', async () => {
     await writeRange(log.nats, 'r1', 1, 1)

@@ -26,6 +26,8 @@ export function authenticate(edge: Edge): MiddlewareHandler<EdgeEnv> {
     if (tokens === null) c.set('access', everybody(address))
     else if (OPEN.has(c.req.path) || c.req.method === 'OPTIONS') c.set('access', nobody(address))
     else {
+      // What one may see, another may not: no cache between us may keep it.
+      c.header('cache-control', 'no-store')
       try {
         c.set('access', await find(edge, tokens, c, address))
       } catch (error) {

@@ -26,5 +26,5 @@ export const makeTicket = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     throw new Problem(409, 'conflict', 'this edge asks for no tokens: open the stream without a ticket')
   }
   const made = await edge.tickets.make(edge.store.nats, { ...access, token, endsAtMs })
-  return c.json(made, 201, { 'cache-control': 'no-store' })
+  return c.json(made, 201)
 }
