@@ -1,9 +1,7 @@
-import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { connectNats } from '@baton/store/connect'
 import { ensureTopology } from '@baton/store/topology'
-import { Child } from '../kit/child.ts'
-import { root } from '../kit/find-binary.ts'
+import { batonAnswer } from '../kit/baton.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 import { startEdge, startRelay, type App } from '../kit/process.ts'
@@ -13,22 +11,11 @@ vi.setConfig({ testTimeout: 90_000 })
 
 /** Who makes the streams where the users of nats/accounts.conf are. */
 
-async function baton(server: NatsServer, user: 'operator' | 'producer' | 'subscriber', ...args: string[]) {
-  await using child = new Child(
-    `baton ${args.join(' ')}`,
-    process.execPath,
-    [join(root, 'apps/cli/src/main.ts'), ...args],
-    {
-      PATH: process.env['PATH'] ?? '',
-      HOME: process.env['HOME'] ?? '',
-      BATON_NATS_URL: server.urlOf(user),
-      BATON_RUNS_MAX_BYTES: String(SMALL_TOPOLOGY.runsMaxBytes),
-      BATON_TOPICS_MAX_BYTES: String(SMALL_TOPOLOGY.topicsMaxBytes),
-    },
-  )
-  const { code } = await child.exited
-  return { code, output: child.output }
-}
+const baton = (server: NatsServer, user: 'operator' | 'producer' | 'subscriber', ...args: string[]) =>
+  batonAnswer(server.urlOf(user), args, {
+    BATON_RUNS_MAX_BYTES: String(SMALL_TOPOLOGY.runsMaxBytes),
+    BATON_TOPICS_MAX_BYTES: String(SMALL_TOPOLOGY.topicsMaxBytes),
+  })
 
 type Finding = { readonly what: string; readonly verdict: string; readonly detail: string }
 
@@ -80,7 +67,7 @@ async function connectOperator(server: NatsServer) {
 test('the operator sets everything up; another user is told that it may not', async () => {
   await using server = await NatsServer.start({ users: true })
   const refused = await baton(server, 'subscriber', 'setup')
-  expect(refused.code).toBe(1)
+  expect(refused.code).toBe(5)
   expect(refused.output).toMatch(/set up RUNS: this NATS user may not do that/)
   expect((await baton(server, 'operator', 'setup')).output).toMatch(/\+ RUNS: to be made/)
   expect((await baton(server, 'operator', 'setup')).output).toMatch(/RUNS: as it should be/)
