@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
-import { ISSUER, SECRET, signToken, type Claims } from '../kit/issuer.ts'
+import { BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { indexOf, SseClient } from '../kit/sse-client.ts'
 import { writeTopics } from '../kit/topics.ts'
 import { endEvent, writeEvents, writeRange } from '../kit/write-events.ts'
@@ -16,12 +16,7 @@ beforeAll(async () => {
   log = await LogServer.start()
   edge = await LocalEdge.start(log.server.url, {
     corsOrigins: [PAGE],
-    auth: {
-      keys: { kind: 'secret', secret: SECRET },
-      algorithms: ['HS256'],
-      issuers: [ISSUER],
-      audience: null,
-    },
+    auth: BY_SECRET,
   })
 })
 afterAll(async () => {

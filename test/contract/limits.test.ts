@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
-import { ISSUER, SECRET, signToken, type Claims } from '../kit/issuer.ts'
+import { BY_SECRET, ISSUER, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { SseClient } from '../kit/sse-client.ts'
@@ -10,12 +10,7 @@ import type { EdgeConfig } from '../../apps/edge/src/config.ts'
 /** Limits count for each client, and what one client does over its own takes nothing from another. */
 
 const OTHER = 'https://other.example'
-const auth: EdgeConfig['auth'] = {
-  keys: { kind: 'secret', secret: SECRET },
-  algorithms: ['HS256'],
-  issuers: [ISSUER, OTHER],
-  audience: null,
-}
+const auth = { ...BY_SECRET, issuers: [ISSUER, OTHER] }
 
 let log: LogServer
 beforeAll(async () => {

@@ -5,6 +5,7 @@ import { register } from '@baton/store/registry'
 import { parseRegistration } from '@baton/core/run'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
+import { BY_SECRET, signToken } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { makeReplicas } from '../kit/log-server.ts'
 import { NatsCluster } from '../kit/nats-cluster.ts'
@@ -22,6 +23,9 @@ let cluster: NatsCluster
 /** Connected to the two others. */
 let nats: Nats
 let edge: LocalEdge
+/** Two edges that ask for tokens: one where the test is, one at the third node. */
+let near: LocalEdge
+let far: LocalEdge
 beforeAll(async () => {
   cluster = await NatsCluster.start({ parted: true, advertised: false })
   nats = await connectNats(
@@ -30,20 +34,30 @@ beforeAll(async () => {
   )
   await makeReplicas(nats)
   edge = await LocalEdge.start(cluster.node('nats-3').url)
+  near = await LocalEdge.start(cluster.node('nats-1').url, { auth: BY_SECRET })
+  far = await LocalEdge.start(cluster.node('nats-3').url, { auth: BY_SECRET })
 })
 beforeEach(async () => {
   for (const proxy of toThird()) proxy.delayMs = 0
   await cluster.heal()
 })
 afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
+  for (const one of [edge, near, far]) await one[Symbol.asyncDispose]()
   await nats.nc.close()
   await cluster[Symbol.asyncDispose]()
 })
 
 const toThird = () => [cluster.between('nats-3', 'nats-1'), cluster.between('nats-3', 'nats-2')]
 
-const READ = [STREAM.runs, STREAM.topics, 'KV_runs', 'KV_status', 'KV_claims']
+const READ = [STREAM.runs, STREAM.topics, 'KV_runs', 'KV_status', 'KV_claims', 'KV_tickets']
+
+/** The address of a stream, with a ticket that was made a moment ago where the test is. */
+async function ticketed(path: string): Promise<string> {
+  const authorization = `Bearer ${await signToken({ baton: { subscribe: ['run:*', 'topic:>'] } })}`
+  const response = await fetch(`${near.url}/tickets`, { method: 'POST', headers: { authorization } })
+  if (response.status !== 201) throw new Error(`no ticket: ${response.status} ${await response.text()}`)
+  return `${path}ticket=${((await response.json()) as { ticket: string }).ticket}`
+}
 
 /** The third node, which leads nothing that is read here, hears the others so much later, and they it. */
 async function lag(ms: number): Promise<void> {
@@ -77,6 +91,15 @@ describe('a replica that is behind', () => {
     for (let at = 0; at < 5; at++) {
       await registered(`fresh-${at}`)
       await using client = new SseClient({ urls: [`${edge.url}/runs/fresh-${at}/events`], reconnects: false })
+      expect((await first(client)).event).toBe('stream.open')
+    }
+  })
+
+  test('a ticket that was made a moment ago opens: never a 401', async () => {
+    await lag(LAG_MS)
+    for (let round = 0; round < 5; round++) {
+      const urls = [`${far.url}${await ticketed('/topics/events?topic=any&')}`]
+      await using client = new SseClient({ urls, reconnects: false })
       expect((await first(client)).event).toBe('stream.open')
     }
   })
@@ -129,7 +152,7 @@ describe('a replica that is behind', () => {
 })
 
 describe('a leader that is cut off with this edge', () => {
-  test('tells nobody that a run, or a position, is not there', async () => {
+  test('tells nobody that a run, a position, or a ticket is not there', async () => {
     const third = cluster.node('nats-3')
     await writeRange(nats, 'cut', 1, 5)
     for (const stream of READ) await cluster.lead(nats, stream, third)
@@ -139,14 +162,20 @@ describe('a leader that is cut off with this edge', () => {
     expect(await answer('cut', `${last}-6`)).toBe('200 stream.busy')
     await eventually('a run is registered there', async () => (await registered('beyond'), true), { withinMs: 30_000 })
     expect(await answer('beyond', null)).toBe('200 stream.busy')
+    const path = await eventually('a ticket is made there', () => ticketed('/topics/events?topic=any&'), {
+      withinMs: 30_000,
+    })
+    expect(await answerTo(`${far.url}${path}`, null)).toBe('200 stream.busy')
   })
 })
 
 /** The status, and the first event of a stream. */
-async function answer(run: string, lastEventId: string | null): Promise<string> {
+const answer = (run: string, lastEventId: string | null) => answerTo(`${edge.url}/runs/${run}/events`, lastEventId)
+
+async function answerTo(url: string, lastEventId: string | null): Promise<string> {
   const id = lastEventId === null ? {} : { 'last-event-id': lastEventId }
   const over = new AbortController()
-  const response = await fetch(`${edge.url}/runs/${run}/events`, {
+  const response = await fetch(url, {
     headers: { accept: 'text/event-stream', ...id },
     signal: over.signal,
   })

@@ -4,7 +4,7 @@ import { connectNats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { ensureTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
-import { ISSUER, SECRET, signToken, type Claims } from '../kit/issuer.ts'
+import { BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer } from '../kit/nats-server.ts'
@@ -15,15 +15,7 @@ import { writeRange } from '../kit/write-events.ts'
 /** Tickets open streams for an EventSource, which can send no header. */
 
 const OPEN_MS = 2000
-const AUTH = {
-  ticketOpenMs: OPEN_MS,
-  auth: {
-    keys: { kind: 'secret', secret: SECRET },
-    algorithms: ['HS256'],
-    issuers: [ISSUER],
-    audience: null,
-  },
-} as const
+const AUTH = { ticketOpenMs: OPEN_MS, auth: BY_SECRET }
 
 let log: LogServer
 let one: LocalEdge

@@ -1,9 +1,18 @@
 import { createServer, type Server } from 'node:http'
+import type { AuthConfig } from '../../apps/edge/src/access/keys.ts'
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose'
 
 export const ISSUER = 'https://issuer.example'
 /** What tests sign with where a shared secret is enough. */
 export const SECRET = Buffer.from('a secret that only tests know, long enough for HS512 and then some')
+
+/** An edge that takes the tokens of `signToken`. */
+export const BY_SECRET: AuthConfig = {
+  keys: { kind: 'secret', secret: SECRET },
+  algorithms: ['HS256'],
+  issuers: [ISSUER],
+  audience: null,
+}
 
 export type Claims = JWTPayload & { baton?: unknown }
 
