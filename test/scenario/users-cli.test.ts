@@ -67,6 +67,9 @@ test('the operator may do all that stands in nats/README.md', async () => {
   const lines = commands.map((line) => line.replaceAll(/http:[^"]*/g, job.url).replaceAll('<boot>', boot))
   const last = [...lines.filter(isEnding), 'nats stream purge RUNS --subject run.r1 --force']
   for (const line of [...lines.filter((one) => !isEnding(one)), ...last]) await run('operator', line)
+  // It was asked to drain.
+  await system.relays[0]?.child.exited
+  await system.heal()
   expect(refused()).toEqual([])
 })
 
