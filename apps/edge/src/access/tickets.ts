@@ -9,7 +9,7 @@ import { lastsMs, unauthorized, type Access } from './access.ts'
 
 /** Opened tickets that are known here without asking again; the one used longest ago is forgotten first. */
 const MAX_KNOWN = 10_000
-/** Wrong tickets one address may show per second before it has to wait: each costs two questions to NATS. */
+/** Wrong tickets one address may show per second before it has to wait: each costs three questions to NATS. */
 const WRONG_PER_SECOND = 20
 
 /** Tickets, which stand for the right of a token to follow: an EventSource can send no header. */
