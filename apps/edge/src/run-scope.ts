@@ -27,7 +27,9 @@ export const runScope = (nats: Nats, run: string): Scope<StoredEvent> => ({
   order: runOrder,
   listen: (hear) => ({ ...followLive(nats, run, hear), from: () => undefined }),
   async stand() {
-    const { first, head, checkpoint } = await readExtent(nats, run, 'any')
+    const seen = await readExtent(nats, run, 'any')
+    // Replicas answer the three parts, and one that has no event yet beside a checkpoint of another would hide events.
+    const { first, head, checkpoint } = seen.head === null ? await readExtent(nats, run, 'leader') : seen
     return {
       last: position(head ?? checkpoint ?? { sequence: 0, index: 0 }),
       head,

@@ -1,3 +1,4 @@
+import { backoffMs } from '@baton/core/backoff'
 import { BatonError, isCode } from '@baton/core/errors'
 import type { OwnerRecord } from '@baton/core/records'
 import { afterNoEpoch } from '@baton/core/settle'
@@ -7,6 +8,11 @@ import { rest } from './rest.ts'
 import { assertOwner, readOwner, readTail, type Fence, type Tail } from './run-log.ts'
 
 const RETRY_MS = 50
+/**
+ * While a stream has no leader, for seconds, all runs of a relay ask for a new epoch. Asked ever less often, and each at a
+ * time of its own, they neither busy the relay nor come back all at once: one that stood still over that was taken for dead.
+ */
+const MAX_RETRY_MS = 400
 
 /**
  * Makes this process the one writer of a run: a new owner record by compare-and-set on the sequence of the last one, then
@@ -26,7 +32,7 @@ export async function takeEpoch(
 ): Promise<{ fence: Fence; tail: Tail }> {
   const { run } = claim
   let sequence: number | null = expected
-  for (;;) {
+  for (let attempt = 0; ; attempt++) {
     signal.throwIfAborted()
     claim.pulse()
     try {
@@ -45,10 +51,13 @@ export async function takeEpoch(
         await renewed(claim, signal)
         sequence = null
       }
-      await rest(RETRY_MS, signal)
+      await rest(retryMs(attempt), signal)
     }
   }
 }
+
+const retryMs = (attempt: number): number =>
+  backoffMs(attempt, Math.random(), { baseMs: 2 * RETRY_MS, ceilingMs: MAX_RETRY_MS, floorMs: RETRY_MS / 2 })
 
 /** Reads the tail until it is readable; only a newer owner or a vanished record ends the waiting. */
 async function tailOf(nats: Nats, fence: Fence, claim: HeldClaim, signal: AbortSignal): Promise<Tail> {
