@@ -8,7 +8,9 @@ const seed = Number(process.env['BATON_FAULT_SEED'] ?? 1)
 test(`I1 I2 I3 I4 I5: a minute of faults, seed ${seed}, breaks no promise`, async () => {
   const result = await faultRun({ seed, lengthMs: 60_000 })
   if (result.violations.length > 0) {
-    console.error(`seed ${seed}: histories and logs are in ${await keepEvidence(`seed-${seed}`, result)}`)
+    console.error(
+      `seed ${seed}: histories and logs are in ${await keepEvidence(`seed-${seed}`, result, result.outputs)}`,
+    )
   }
   expect(result.violations).toEqual([])
   expect(

@@ -24,7 +24,7 @@ const CAUSED_MS = 3000
 /** Adds what one wave has seen to the figures, by the name of the fault that came last before it. */
 export function addFigures(
   figures: Map<string, Figure>,
-  { history, faults }: WaveResult,
+  { history, faults }: { readonly history: Pick<WaveResult['history'], 'runs'>; readonly faults: readonly Inflicted[] },
   outputs: ReadonlyMap<string, string>,
 ): void {
   const of = (name: string): Figure => {
@@ -63,7 +63,11 @@ export function addFigures(
       }
     }
   }
-  for (const atMs of falseSuspicions(outputs, inOrder)) of(before(atMs)?.name ?? 'nothing').falseSuspicions++
+  for (const atMs of falseSuspicions(outputs, inOrder)) {
+    // What was said in an earlier wave is counted there.
+    const fault = before(atMs)
+    if (fault !== undefined) of(fault.name).falseSuspicions++
+  }
 }
 
 type Takeover = {

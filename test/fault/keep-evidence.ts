@@ -6,16 +6,15 @@ import type { WaveResult } from './wave.ts'
 /** Writes the histories of a failed wave as JSON lines, and what every process said; answers the folder. */
 export async function keepEvidence(
   name: string,
-  result: Omit<WaveResult, 'delivered'> & { readonly outputs: ReadonlyMap<string, string> },
+  result: Pick<WaveResult, 'faults' | 'violations' | 'history'>,
+  outputs: ReadonlyMap<string, string>,
 ): Promise<string> {
-  const folder = join(root, '.baton', 'fault', name)
-  await mkdir(folder, { recursive: true })
+  const folder = await keepOutputs(name, outputs)
   const { runs, set, topics, stored, published, heard, nodes } = result.history
   const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join('')
   const files: [string, string][] = [
     ['faults.jsonl', lines(result.faults)],
     ['violations.jsonl', lines(result.violations)],
-    ...[...result.outputs].map(([process, output]): [string, string] => [`${process}.log`, output]),
     ...runs.flatMap(({ run, log, jobs, clients }): [string, string][] => [
       [`${run}.log.jsonl`, lines(log)],
       [`${run}.emitted.jsonl`, lines(jobs.flatMap(({ job, events }) => events.map((event) => ({ job, ...event }))))],
@@ -40,5 +39,13 @@ export async function keepEvidence(
     ),
   ]
   for (const [file, text] of files) await writeFile(join(folder, file), text)
+  return folder
+}
+
+/** Writes what every process said: all there is when a wave itself has failed. */
+export async function keepOutputs(name: string, outputs: ReadonlyMap<string, string>): Promise<string> {
+  const folder = join(root, '.baton', 'fault', name)
+  await mkdir(folder, { recursive: true })
+  for (const [process, output] of outputs) await writeFile(join(folder, `${process}.log`), output)
   return folder
 }

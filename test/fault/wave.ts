@@ -4,7 +4,7 @@ import { eventually } from '../kit/eventually.ts'
 import type { Violation } from '../kit/history.ts'
 import { clientHistory } from '../kit/judge.ts'
 import { LogRecorder } from '../kit/read-log.ts'
-import type { SseClient } from '../kit/sse-client.ts'
+import { isLogged, type SseClient } from '../kit/sse-client.ts'
 import type { RunPlan } from './every-agent.ts'
 import { Hurt, type Inflicted } from './inflict.ts'
 import { judgeWave, type WaveHistory } from './judge-wave.ts'
@@ -98,7 +98,7 @@ export async function wave(world: World, options: WaveOptions): Promise<WaveResu
       history.set,
       ...history.topics.map(({ client }) => client),
     ]
-    const delivered = clients.reduce((sum, { frames }) => sum + frames.filter(({ data }) => data !== null).length, 0)
+    const delivered = clients.reduce((sum, { frames }) => sum + frames.filter(isLogged).length, 0)
     const violations = [...broken, ...stuck, ...lost, ...judgeWave(history)]
     return { faults: hurt.done, violations, history, delivered, settledMs }
   } finally {

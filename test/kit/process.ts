@@ -102,6 +102,11 @@ export class App {
     return [...this.#past, this.#child.output].join('')
   }
 
+  /** Drops what its earlier lives have said. */
+  forget(): void {
+    this.#past.splice(0)
+  }
+
   async ready(): Promise<void> {
     await ready(this.#child, this.#isReady)
   }
