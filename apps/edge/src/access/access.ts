@@ -10,7 +10,7 @@ export type Access = {
   readonly grants: Grants
   /** When it ends, unix ms; null = never. Streams opened by it end then. */
   readonly endsAtMs: number | null
-  /** What tickets may be made of; null where there is no token. */
+  /** What tickets may be made of: a token without its signature. Null where there is none. */
   readonly token: string | null
 }
 

@@ -44,7 +44,7 @@ export class Tokens {
         .digest('base64url')}`,
       grants: grants.value,
       endsAtMs: Math.min((exp + TOLERANCE_SECONDS) * 1000, Date.now() + LONGEST_MS),
-      token,
+      token: signedPartOf(token),
     }
   }
 
@@ -68,6 +68,9 @@ export class Tokens {
     }
   }
 }
+
+/** A signature can be written in more than one way, also by who cannot sign; what it signs cannot. */
+const signedPartOf = (token: string): string => token.slice(0, token.lastIndexOf('.'))
 
 function keysOf(keys: Keys, log: Log): RemoteKeys | KeyObject | Uint8Array {
   if (keys.kind === 'jwks') return new RemoteKeys(keys.url, log)
