@@ -199,6 +199,16 @@ describe('garbage', () => {
     expect(json(await first(client))['requested']).toBe('x'.repeat(128))
   })
 
+  test('of characters that are longer than a byte: cut between two of them, in a stream and in the history', async () => {
+    await writeRange(log.nats, 'wide', 1, 2)
+    const id = `x${'é'.repeat(200)}`
+    await using client = follow('wide', { query: `?lastEventId=${encodeURIComponent(id)}` })
+    const cut = `x${'é'.repeat(63)}`
+    expect(json(await first(client))['requested']).toBe(cut)
+    const history = await fetch(`${edge.url}/runs/wide/history?after=${encodeURIComponent(id)}`)
+    expect(await history.json()).toMatchObject({ reset: { reason: 'unknown-id', requested: cut } })
+  })
+
   test('beyond what the server reads of headers: 431', async () => {
     const response = await fetch(`${edge.url}/runs/long/events`, { headers: { 'last-event-id': 'x'.repeat(20_000) } })
     expect(response.status).toBe(431)

@@ -89,6 +89,24 @@ describe('an answer that is no stream', () => {
     expect(await ask('/runs?label=none')).toMatchObject({ status: 400 })
   })
 
+  test('is a problem where format or limit is malformed, whatever the route would make of it', async () => {
+    await writeRange(log.nats, 'odd', 1, 1)
+    const routes = [
+      '/runs?',
+      '/runs/odd/events?',
+      '/runs/events?run=odd&',
+      '/runs/odd/history?',
+      '/topics/events?topic=a&',
+    ]
+    for (const route of routes) {
+      for (const query of ['format=xml', 'limit=0', 'limit=-1', 'limit=many', 'limit=1.5', 'limit=']) {
+        const response = await fetch(`${edge.url}${route}${query}`)
+        await response.body?.cancel()
+        expect([route, query, response.status]).toEqual([route, query, 400])
+      }
+    }
+  })
+
   test('is a problem also for a request that makes no URL', async () => {
     using wire = new Wire(edge, 'GET /runs/r1 HTTP/1.1\r\nHost: not a host\r\nConnection: close\r\n\r\n')
     await eventually('it is answered', () => wire.ended)

@@ -9,6 +9,7 @@ import { describeAccess } from './access/describe.ts'
 import type { Edge } from './edge.ts'
 import { guard } from './guard.ts'
 import { Problem, problemResponse, toProblem } from './problem.ts'
+import { refuseMalformed } from './refuse-malformed.ts'
 import { runEvents, runEventsRoute } from './routes/run-events.ts'
 import { runHistory, runHistoryRoute } from './routes/run-history.ts'
 import * as runs from './routes/runs.ts'
@@ -31,6 +32,8 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
   })
   app.use(guard(edge.config.corsOrigins))
   app.use(authenticate(edge))
+  app.use('/runs/*', refuseMalformed)
+  app.use('/topics/*', refuseMalformed)
 
   app.openAPIRegistry.registerPath(runs.registerRunRoute)
   app.post('/runs', runs.registerRun(edge))

@@ -20,14 +20,19 @@ export type ResetNotice = {
   readonly missed: number | null
 }
 
+/** What is said of a reset, in a frame and in a page of history. */
+export const resetOf = (state: string | null, { reason, requested, place, missed }: ResetNotice) => ({
+  reason,
+  // As a stream, the decoder keeps a character that was cut through to itself.
+  requested: new TextDecoder().decode(Buffer.from(requested).subarray(0, REQUESTED_BYTES), { stream: true }),
+  resumesAt: formatPosition(place),
+  missed,
+  state,
+})
+
 /** The frame that tells a client that its position cannot be served, and where it goes on instead. */
-export function resetBlock(state: string | null, reset: ResetNotice): string {
-  const { reason, requested, place, missed } = reset
-  const id = formatPosition(place)
-  const cut = Buffer.from(requested).subarray(0, REQUESTED_BYTES).toString('utf8')
-  const data = { reason, requested: cut, resumesAt: id, missed, state }
-  return formatOwn('stream.reset', data, { id })
-}
+export const resetBlock = (state: string | null, reset: ResetNotice): string =>
+  formatOwn('stream.reset', resetOf(state, reset), { id: formatPosition(reset.place) })
 
 /**
  * The log lacks what comes after `last`: says where it goes on and what was lost, after the leader has confirmed it.

@@ -15,7 +15,7 @@ import { EventEntry } from '../entry.ts'
 import type { Feed } from '../feed.ts'
 import { findRun, unknownRun } from '../find-run.ts'
 import { lostEnd } from '../lost-end.ts'
-import { stateOfRun } from '../mend.ts'
+import { resetOf, stateOfRun } from '../mend.ts'
 import { Problem } from '../problem.ts'
 import { OPEN_TIMEOUT_MS } from '../refuse.ts'
 import { endOf, runScope } from '../run-scope.ts'
@@ -182,15 +182,6 @@ function answer(
     next: formatPosition(place),
     head: head === null ? null : { sequence: head.sequence, index: head.index },
     ended,
-    reset:
-      reset === null
-        ? null
-        : {
-            reason: reset.reason,
-            requested: reset.requested.slice(0, 128),
-            resumesAt: formatPosition(reset.place),
-            missed: reset.missed,
-            state: stateOfRun(feed.scope.name),
-          },
+    reset: reset === null ? null : resetOf(stateOfRun(feed.scope.name), reset),
   }
 }
