@@ -1,6 +1,6 @@
 import { isCode } from '@baton/core/errors'
 import { connectNats, type Nats } from '@baton/store/connect'
-import { append, assertOwner, type Fence } from '@baton/store/run-log'
+import { append, assertOwner, type Fence } from '@baton/store/write-log'
 import { createLog } from '@baton/service/log'
 import { makeTopology } from '@baton/store/make-topology'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'

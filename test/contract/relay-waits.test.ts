@@ -7,7 +7,7 @@ import { Agents } from '../kit/agents.ts'
 import { eventually } from '../kit/eventually.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { startRelay } from '../kit/process.ts'
-import { readEvents } from '@baton/store/run-log'
+import { readEvents } from '@baton/store/write-log'
 
 test('a relay whose log is away asks for a run again in time, not in a circle, and goes on when it is back', async () => {
   await using log = await LogServer.start()

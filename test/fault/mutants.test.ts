@@ -29,7 +29,7 @@ const cases: readonly Case[] = [
     safeguard: 'the fence of an append',
     patches: [
       {
-        file: 'libs/store/src/run-log.ts',
+        file: 'libs/store/src/write-log.ts',
         find: `  map.set('Nats-Expected-Last-Subject-Sequence', String(fence.epoch))
   map.set('Nats-Expected-Last-Subject-Sequence-Subject', ownerSubject(fence.run))
 `,
@@ -53,7 +53,7 @@ const cases: readonly Case[] = [
         file: 'apps/relay/src/append.ts',
         find: `function quiet(): PromiseWithResolvers<void> {`,
         replace: `async function readTailSometime(nats: Nats, fence: Fence): Promise<Tail> {
-  const { readTail } = await import('@baton/store/run-log')
+  const { readTail } = await import('@baton/store/write-log')
   for (;;) {
     try {
       return await readTail(nats, fence)
@@ -113,14 +113,14 @@ function quiet(): PromiseWithResolvers<void> {`,
     safeguard: 'the epoch that an answer of a replica must show',
     patches: [
       {
-        file: 'libs/store/src/run-log.ts',
+        file: 'libs/store/src/write-log.ts',
         find: `  if (read === 'behind') return read
 `,
         replace: ``,
       },
       // Or else a busy machine would have the leader asked, who knows.
       {
-        file: 'libs/store/src/run-log.ts',
+        file: 'libs/store/src/write-log.ts',
         find: `const TAIL_TIMEOUT_MS = 100`,
         replace: `const TAIL_TIMEOUT_MS = 1000`,
       },

@@ -218,7 +218,7 @@ export class Owning {
         }
         const event = connection.next()
         if (event === null) {
-          if (tailing?.decided === false && this.world.chance.is(0.2)) this.#take(job, tailing.settle())
+          if (tailing?.decided === false && this.world.chance.is(0.2)) this.#take(job, tailing.takeQuiet())
           continue
         }
         const unread = wentOn(input, event.id) ? new Emission(1, cursor.ordinal, cursor.head) : null

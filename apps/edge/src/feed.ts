@@ -54,7 +54,7 @@ export class Feed<T extends Event> implements Source {
   #lookingForFirst: Promise<void> | null = null
   #refilling: Promise<void> | null = null
   #catchingUp = false
-  /** How often the log was made anew, and that it is being settled now: several checks that see it tell of it once. */
+  /** How often it began anew with a new log, and that it is about to: several checks that see one tell of it once. */
   #beginnings = 0
   #beginning: Promise<void> | null = null
   #heardAtMs = performance.now()
@@ -205,13 +205,13 @@ export class Feed<T extends Event> implements Source {
   /** Waits until something new has come. */
   changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
-      const settle = () => {
-        this.#changed.delete(settle)
-        signal.removeEventListener('abort', settle)
+      const wake = () => {
+        this.#changed.delete(wake)
+        signal.removeEventListener('abort', wake)
         resolve()
       }
-      this.#changed.add(settle)
-      signal.addEventListener('abort', settle, { once: true })
+      this.#changed.add(wake)
+      signal.addEventListener('abort', wake, { once: true })
     })
   }
 
@@ -274,8 +274,8 @@ export class Feed<T extends Event> implements Source {
     for (const event of doubted) this.#take(event)
   }
 
-  /** Looks until it is settled which log this is. */
-  async #settle(): Promise<void> {
+  /** Looks until it is known which log this is. */
+  async #dispelDoubt(): Promise<void> {
     while (!this.closed && this.#doubted !== null) {
       await this.check().catch(() => undefined)
       if (this.#doubted === null) return
@@ -345,7 +345,7 @@ export class Feed<T extends Event> implements Source {
     }
     if (this.#doubted === null && this.scope.order.contradicts?.(this.last, event) === true) {
       this.#doubted = []
-      void this.#settle()
+      void this.#dispelDoubt()
       return
     }
     if (this.#doubted === null) return this.#take(event)

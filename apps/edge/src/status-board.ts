@@ -139,11 +139,11 @@ export class StatusBoard {
     })
     for (const [at, one] of watched.entries()) {
       const now = known[at]
-      if (now !== undefined) this.#settle(one, now, health.get(one.run) ?? UNKNOWN_HEALTH)
+      if (now !== undefined) this.#compare(one, now, health.get(one.run) ?? UNKNOWN_HEALTH)
     }
   }
 
-  #settle(watched: Watched, known: Known, health: RunHealth): void {
+  #compare(watched: Watched, known: Known, health: RunHealth): void {
     const before = newsOf(watched.known, watched.health)
     watched.known = known
     watched.health = health

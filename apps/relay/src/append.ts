@@ -5,7 +5,7 @@ import type { Log } from '@baton/service/log'
 import { sleep } from '@baton/service/sleep'
 import { BATCH_BYTES, BATCH_MESSAGES } from '@baton/store/batch'
 import { REQUEST_TIMEOUT_MS, type Nats } from '@baton/store/connect'
-import { append, type Fence, type Tail } from '@baton/store/run-log'
+import { append, type Fence, type Tail } from '@baton/store/write-log'
 
 /** Fewer than this go out one by one: a batch has a fixed price of its own (test/bench measures where they meet). */
 const BATCH_FROM = 16

@@ -4,7 +4,7 @@ import { GAP, type RunEvent } from '@baton/core/event'
 import type { Checkpoint } from '@baton/core/records'
 import type { Log } from '@baton/service/log'
 import type { Nats } from '@baton/store/connect'
-import { writeCheckpoint } from '@baton/store/run-log'
+import { writeCheckpoint } from '@baton/store/write-log'
 import type { Appender } from './append.ts'
 
 /** A new owner reads at most this many events after the checkpoint. */

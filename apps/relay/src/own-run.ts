@@ -8,9 +8,9 @@ import type { Slots } from '@baton/service/slots'
 import { pause, whenAborted } from '@baton/service/sleep'
 import type { HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
-import { endEvent, readEnd, settleEnd, type End } from '@baton/store/end-run'
+import { endEvent, finishEnd, storedEnd, type End } from '@baton/store/end-run'
 import { readCursors } from '@baton/store/read-cursors'
-import { readEvents } from '@baton/store/run-log'
+import { readEvents } from '@baton/store/write-log'
 import { takeEpoch } from '@baton/store/take-epoch'
 import { Appender, type Budget } from './append.ts'
 import { cancelAgent } from './cancel-agent.ts'
@@ -61,7 +61,7 @@ export type OwnOutcome = 'ended' | 'released' | 'lost'
 
 /**
  * One run from the claim to its end, or to the moment somebody else has it. The order of its first steps is what keeps
- * the log whole (see run-log.ts); afterwards jobs are tailed side by side into one appender.
+ * the log whole (see write-log.ts); afterwards jobs are tailed side by side into one appender.
  */
 export async function ownRun(owned: Owned, deps: OwnDeps): Promise<OwnOutcome> {
   try {
@@ -149,7 +149,7 @@ class RunOwner {
         cursors,
         tail.checkpoint?.index ?? 0,
       )
-      if (tail.last?.type === END) return await this.#end(readEnd(tail.last), true)
+      if (tail.last?.type === END) return await this.#end(storedEnd(tail.last), true)
       return await this.#relay()
     } finally {
       this.#over.abort(new Error(`run ${claim.run} is over here`))
@@ -296,7 +296,7 @@ class RunOwner {
       checkpoint: this.#checkpoints.cursors,
       logAgeMs: runsMaxAgeMs,
     }
-    await this.#pulsing(settleEnd(end, ending, this.#writing)).catch((error: unknown) => {
+    await this.#pulsing(finishEnd(end, ending, this.#writing)).catch((error: unknown) => {
       if (!isCode(error, 'lost')) throw error
     })
     this.#over.abort(new Error('the run has ended'))

@@ -12,7 +12,7 @@ import type { SilenceClock } from './silence-clock.ts'
 import type { JobOutcome, TailDeps } from './tail-job.ts'
 
 /** After this much quiet, an event that may be new is no longer held back for the sake of a replay it may belong to. */
-const SETTLE_MS = 5000
+const QUIET_MS = 5000
 
 type Input = {
   readonly body: Readable
@@ -112,8 +112,8 @@ class StreamReader {
     if (resume?.decided === false) {
       const came = new AbortController()
       const arrived = next.then(() => came.abort())
-      await Promise.race([arrived, pause(SETTLE_MS, AbortSignal.any([came.signal, signal]))])
-      if (!came.signal.aborted) await this.#store(resume.settle())
+      await Promise.race([arrived, pause(QUIET_MS, AbortSignal.any([came.signal, signal]))])
+      if (!came.signal.aborted) await this.#store(resume.takeQuiet())
     }
     return await next
   }

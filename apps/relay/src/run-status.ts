@@ -6,7 +6,7 @@ import type { Nats } from '@baton/store/connect'
 import { writeStatus } from '@baton/store/registry'
 
 /** Changes within this time are written as one: a job that flaps must not flood the bucket. */
-const SETTLE_MS = 250
+const GATHER_MS = 250
 
 type Deps = {
   readonly nats: Nats
@@ -62,7 +62,7 @@ export class StatusWriter {
   async keep(signal: AbortSignal): Promise<void> {
     const { nats, run, log } = this.#deps
     while (!signal.aborted) {
-      await pause(SETTLE_MS, signal)
+      await pause(GATHER_MS, signal)
       if (!this.#dirty || signal.aborted) continue
       this.#dirty = false
       try {

@@ -6,11 +6,11 @@ import { readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import type { Claims, HeldClaim } from '@baton/store/claims'
 import { REQUEST_TIMEOUT_MS, type Nats } from '@baton/store/connect'
-import { endEvent, readEnd, settleEnd, type End } from '@baton/store/end-run'
+import { endEvent, finishEnd, storedEnd, type End } from '@baton/store/end-run'
 import { readProgressRevision } from '@baton/store/heartbeats'
 import { BUCKET } from '@baton/store/names'
 import { readCursors } from '@baton/store/read-cursors'
-import { append, readOwner, type Fence } from '@baton/store/run-log'
+import { append, readOwner, type Fence } from '@baton/store/write-log'
 import { takeEpoch } from '@baton/store/take-epoch'
 import type { Self } from './presence.ts'
 
@@ -35,7 +35,7 @@ export type EndOrphanDeps = {
 const ORPHANED: End = { reason: 'orphaned', detail: 'no progress and nobody connected' }
 
 /**
- * Ends an orphan as its owner would: claim it by revision, store an owner record, append `stream.end`, settle the rest.
+ * Ends an orphan as its owner would: claim it by revision, store an owner record, append `stream.end`, finish the rest.
  * Whoever had it, a relay paused for an hour, can write nothing after that record. Null: it was left, for somebody else
  * has it now or it has made progress. Throws `lost` and `conflict` when somebody else was first.
  */
@@ -66,8 +66,8 @@ async function end(
 ): Promise<End> {
   const { run: id, jobs, jobStatuses } = orphan
   const terminalTypes = orphan.terminalTypes ?? DEFAULT_TERMINAL_TYPES
-  const settle = async (end: End, fence: Fence, checkpoint: Checkpoint): Promise<End> => {
-    await settleEnd(end, { nats, fence, owner: self, jobs: jobStatuses, checkpoint, logAgeMs }, signal)
+  const finish = async (end: End, fence: Fence, checkpoint: Checkpoint): Promise<End> => {
+    await finishEnd(end, { nats, fence, owner: self, jobs: jobStatuses, checkpoint, logAgeMs }, signal)
     return end
   }
   for (let expected = ownerSequence; ;) {
@@ -76,12 +76,12 @@ async function end(
     claim.setEpoch(fence.epoch)
     const cursors = await readCursors(nats, { id, jobs, terminalTypes }, tail, signal)
     // It had ended already, and whoever wrote that did not live to say so; or our own append was stored after all.
-    if (tail.last?.type === END) return await settle(readEnd(tail.last), fence, cursors)
+    if (tail.last?.type === END) return await finish(storedEnd(tail.last), fence, cursors)
     const index = Math.max(tail.last?.index ?? 0, cursors.index) + 1
     const event: RunEvent = { ...endEvent(ORPHANED), index, epoch: fence.epoch }
     try {
       const sequence = await append(nats, fence, [event], REQUEST_TIMEOUT_MS)
-      return await settle(ORPHANED, fence, advance(cursors, { ...event, sequence }, terminalTypes))
+      return await finish(ORPHANED, fence, advance(cursors, { ...event, sequence }, terminalTypes))
     } catch (error) {
       // Stored or not: only a new epoch tells.
       if (!isCode(error, 'unknown_outcome', 'unavailable', 'vanished', 'in_flight', 'full', 'conflict')) throw error

@@ -64,7 +64,7 @@ class Relay {
     const from = agent.from(lastEventId, emittedBefore)
     const sends = agent.events.slice(from, emittedBefore + turn.more).slice(0, turn.arrives)
     for (const event of sends) this.#store(resume.event(event))
-    if (turn.quiet) this.#store(resume.settle())
+    if (turn.quiet) this.#store(resume.takeQuiet())
     this.#cursor = resume.cursor
     const { ended: _, ...stands } = this.#folded.jobs['main'] ?? FRESH_CURSOR
     expect(this.#cursor).toMatchObject(stands)

@@ -33,7 +33,7 @@ function after(stored: string, limit = 1000, anyId = false): Stand {
 }
 
 function feed(resume: Resume, word: string): readonly Step[] {
-  if (word === '(quiet)') return resume.settle()
+  if (word === '(quiet)') return resume.takeQuiet()
   if (word === '(big)') return resume.tooLarge(null)
   const moved = /^\[(.*)\]$/.exec(word)
   if (moved === null) return resume.event(event(word))

@@ -68,7 +68,7 @@ export function wentOn(
  * the next connection starts over.
  *
  * What stays held in silence: only events that equal stored ones in their order. Where the id may have been honoured and
- * they are no continuation of it, `settle` takes them.
+ * they are no continuation of it, `takeQuiet` takes them.
  */
 export class Resume<E extends Emitted = Emitted> {
   readonly #mode: JobSpec['resume']
@@ -174,7 +174,7 @@ export class Resume<E extends Emitted = Emitted> {
   }
 
   /** The connection is quiet: what may be new must not wait for the next event. */
-  settle(): readonly Step<E>[] {
+  takeQuiet(): readonly Step<E>[] {
     if (this.#decided || !this.#honoured || this.#held.length === 0) return []
     if (this.#possible.includes(this.#afterId)) return []
     this.#decide()

@@ -27,12 +27,12 @@ export type Self = {
   readonly beatMs: number
 }
 
-const SETTLE_MS = 1000
+const RETURN_MS = 1000
 
 /** May this process accuse anybody? Not while it is itself late, deaf, or just back. */
 export function mayAccuse(self: Self): boolean {
   return (
-    self.loopLagMs < LATE_MS && self.sinceOwnBeatMs <= MISSED_BEATS * self.beatMs && self.sinceConnectedMs >= SETTLE_MS
+    self.loopLagMs < LATE_MS && self.sinceOwnBeatMs <= MISSED_BEATS * self.beatMs && self.sinceConnectedMs >= RETURN_MS
   )
 }
 
@@ -40,7 +40,7 @@ export function mayAccuse(self: Self): boolean {
  * The server says that nobody listens where a peer should. That needs no doubt about oneself, but where this process has
  * just come back to NATS: a restarted server meets its clients one by one.
  */
-export const nobodyConvicts = (sinceReturnedMs: number): boolean => sinceReturnedMs >= SETTLE_MS
+export const nobodyConvicts = (sinceReturnedMs: number): boolean => sinceReturnedMs >= RETURN_MS
 
 /** Two or more silent at once, none of them with nobody listening: it is probably this process. How long to doubt. */
 const DOUBT_MS = 1000

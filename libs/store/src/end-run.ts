@@ -1,10 +1,10 @@
 import { BatonError, isCode } from '@baton/core/errors'
-import { END, readEnd as readEndData, type EndReason, type RunEvent, type StoredEvent } from '@baton/core/event'
+import { END, readEnd, type EndReason, type RunEvent, type StoredEvent } from '@baton/core/event'
 import type { Checkpoint, JobStatus, RunStatus } from '@baton/core/records'
 import type { Nats } from './connect.ts'
 import { expireRegistration, writeStatus } from './registry.ts'
 import { rest } from './rest.ts'
-import { sealRecords, type Fence } from './run-log.ts'
+import { sealRecords, type Fence } from './write-log.ts'
 
 export type End = { readonly reason: EndReason; readonly detail: string | null }
 
@@ -19,8 +19,8 @@ export type EndDeps = {
 }
 
 /** What a stored `stream.end` says. */
-export function readEnd(event: StoredEvent): End {
-  const { reason, detail = null } = readEndData(event.data)
+export function storedEnd(event: StoredEvent): End {
+  const { reason, detail = null } = readEnd(event.data)
   return { reason, detail }
 }
 
@@ -36,7 +36,7 @@ export function endEvent({ reason, detail }: End): Omit<RunEvent, 'index' | 'epo
  * to live, the owner record and the checkpoint are sealed. Each step may be repeated by a later owner that finds the
  * end. Tries until it is done; throws `lost` when a later epoch does it.
  */
-export async function settleEnd(end: End, deps: EndDeps, signal: AbortSignal): Promise<void> {
+export async function finishEnd(end: End, deps: EndDeps, signal: AbortSignal): Promise<void> {
   const { nats, fence, owner, jobs, checkpoint, logAgeMs } = deps
   const since = new Date().toISOString()
   const ended: RunStatus = { state: 'ended', end, ...owner, epoch: fence.epoch, jobs, since }

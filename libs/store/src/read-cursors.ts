@@ -2,7 +2,7 @@ import { advance, cursorsByTail, EMPTY_CHECKPOINT } from '@baton/core/cursor'
 import type { Checkpoint } from '@baton/core/records'
 import type { Nats } from './connect.ts'
 import { rest } from './rest.ts'
-import { readEvents, type Tail } from './run-log.ts'
+import { readEvents, type Tail } from './write-log.ts'
 
 /**
  * Where each job of a run stands, from the log alone: the checkpoint and the events after it, at most a thousand; read

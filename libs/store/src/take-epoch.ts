@@ -5,7 +5,7 @@ import { afterNoEpoch } from '@baton/core/settle'
 import type { HeldClaim } from './claims.ts'
 import type { Nats } from './connect.ts'
 import { rest } from './rest.ts'
-import { assertOwner, readOwner, readTail, type Fence, type Tail } from './run-log.ts'
+import { assertOwner, readOwner, readTail, type Fence, type Tail } from './write-log.ts'
 
 const RETRY_MS = 50
 /**

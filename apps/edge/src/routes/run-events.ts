@@ -15,7 +15,7 @@ import { lostEnd } from '../lost-end.ts'
 import { openStream, requireStream, type Start } from '../open-stream.ts'
 import { runScope } from '../run-scope.ts'
 import { problemSchema, runParams, streamQuery } from '../schemas.ts'
-import { settle } from '../settle.ts'
+import { findStart } from '../find-start.ts'
 
 const problem = { content: { 'application/problem+json': { schema: problemSchema } } }
 
@@ -72,9 +72,9 @@ async function decide(
 ): Promise<Start | 'over'> {
   const { feed } = hold
   const lost = feed.head === null ? await lostEnd(feed, await findRun(nats, hold)) : null
-  const settled = await settle(nats, feed, asked, lost, signal)
-  if (settled.kind === 'over') return 'over'
-  const { place, block, reset } = settled
-  const end = settled.lostEnd === null ? null : formatOwn(END, settled.lostEnd, { id: formatPosition(place) })
+  const start = await findStart(nats, feed, asked, lost, signal)
+  if (start.kind === 'over') return 'over'
+  const { place, block, reset } = start
+  const end = start.lostEnd === null ? null : formatOwn(END, start.lostEnd, { id: formatPosition(place) })
   return { place, block, isReset: reset !== null, told: false, end }
 }

@@ -20,7 +20,7 @@ import { Problem } from '../problem.ts'
 import { OPEN_TIMEOUT_MS } from '../refuse.ts'
 import { endOf, runScope } from '../run-scope.ts'
 import { historySchema, problemSchema, runParams, wholeQuery } from '../schemas.ts'
-import { settle, type Settled } from '../settle.ts'
+import { findStart, type RunStart } from '../find-start.ts'
 import { within } from '../within.ts'
 
 const problem = { content: { 'application/problem+json': { schema: problemSchema } } }
@@ -62,16 +62,16 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   try {
     const { feed } = hold
     const lost = feed.head === null ? await lostEnd(feed, await findRun(nats, hold)) : null
-    const settled = await within(OPEN_TIMEOUT_MS, settle(nats, feed, asked, lost, gone))
-    if (settled.kind === 'over') return c.json(answer(feed, feed.last, [], true, null), 200)
-    if (wait > 0 && settled.lostEnd === null) {
-      await waitBeyond(edge, c.get('access'), feed, settled.place, wait * 1000, gone)
+    const start = await within(OPEN_TIMEOUT_MS, findStart(nats, feed, asked, lost, gone))
+    if (start.kind === 'over') return c.json(answer(feed, feed.last, [], true, null), 200)
+    if (wait > 0 && start.lostEnd === null) {
+      await waitBeyond(edge, c.get('access'), feed, start.place, wait * 1000, gone)
     }
-    const { events, reset } = await readPage(edge, feed, settled, limit, gone)
+    const { events, reset } = await readPage(edge, feed, start, limit, gone)
     const [newest] = events.slice(-1)
-    const place = newest === undefined ? (reset?.place ?? settled.place) : runOrder.position(newest)
+    const place = newest === undefined ? (reset?.place ?? start.place) : runOrder.position(newest)
     const ended =
-      settled.lostEnd !== null ||
+      start.lostEnd !== null ||
       (endOf(feed) !== null && place.sequence >= feed.last.sequence && !isBehind(place, feed.last))
     return c.json(answer(feed, place, events, ended, reset), 200)
   } catch (error) {
@@ -83,21 +83,21 @@ export const runHistory = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   }
 }
 
-type At = Settled & { kind: 'at' }
+type At = RunStart & { kind: 'at' }
 
 /** The events after a place; where it was trimmed a moment ago, the oldest there are, and the notice of it. */
 async function readPage(
   edge: Edge,
   feed: Feed<StoredEvent>,
-  settled: At,
+  start: At,
   limit: number,
   signal: AbortSignal,
 ): Promise<{ events: readonly StoredEvent[]; reset: At['reset'] }> {
-  const events = await readAfter(edge, feed, settled.place, limit, signal)
-  if (events !== null) return { events, reset: settled.reset }
-  const asked: RunAsked = { kind: 'id', text: formatPosition(settled.place), position: settled.place }
-  const again = await settle(edge.store.nats, feed, asked, null, signal)
-  if (again.kind === 'over') return { events: [], reset: settled.reset }
+  const events = await readAfter(edge, feed, start.place, limit, signal)
+  if (events !== null) return { events, reset: start.reset }
+  const asked: RunAsked = { kind: 'id', text: formatPosition(start.place), position: start.place }
+  const again = await findStart(edge.store.nats, feed, asked, null, signal)
+  if (again.kind === 'over') return { events: [], reset: start.reset }
   return { events: (await readAfter(edge, feed, again.place, limit, signal)) ?? [], reset: again.reset }
 }
 

@@ -20,7 +20,7 @@ import { openStream, requireStream, type Start } from '../open-stream.ts'
 import { unknownRun } from '../find-run.ts'
 import { readKnown } from '../run-view.ts'
 import { problemSchema, runsStreamQuery } from '../schemas.ts'
-import { settleTimed } from '../settle-timed.ts'
+import { findTimedStart } from '../find-timed-start.ts'
 import { TimedScope, type TimedStore } from '../timed-scope.ts'
 import { readTypes } from './run-events.ts'
 
@@ -91,7 +91,7 @@ async function decide(
   const { feed } = hold
   const scope = feed.scope as TimedScope
   const lost = await Promise.all(runs.map((run) => lostEndOf(nats, scope, run, hold)))
-  const start = await settleTimed(nats, losses, feed, scope, asked)
+  const start = await findTimedStart(nats, losses, feed, scope, asked)
   if (!scope.allEnded) return start
   if (!start.isReset && asked.kind === 'id' && start.place.sequence >= scope.end) return 'over'
   if (scope.end > 0) return start

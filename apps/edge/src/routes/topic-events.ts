@@ -12,7 +12,7 @@ import { readTimedAsked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
 import { openStream, requireStream } from '../open-stream.ts'
 import { problemSchema, topicStreamQuery } from '../schemas.ts'
-import { settleTimed } from '../settle-timed.ts'
+import { findTimedStart } from '../find-timed-start.ts'
 import { TimedScope, type TimedStore } from '../timed-scope.ts'
 
 const problem = { content: { 'application/problem+json': { schema: problemSchema } } }
@@ -47,7 +47,7 @@ export const topicEvents =
       scope: ({ store }) => topicsScope(edge, store, filters),
       format: query.format ?? 'plain',
       types: null,
-      decide: ({ store }, { feed }) => settleTimed(store.nats, store.losses, feed, feed.scope as TimedScope, asked),
+      decide: ({ store }, { feed }) => findTimedStart(store.nats, store.losses, feed, feed.scope as TimedScope, asked),
     })
   }
 

@@ -13,7 +13,7 @@ import {
   readTail,
   sealRecords,
   writeCheckpoint,
-} from '@baton/store/run-log'
+} from '@baton/store/write-log'
 import { eventually } from '../kit/eventually.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { runEvent } from '../kit/write-events.ts'

@@ -13,7 +13,7 @@ import type { TimedScope } from './timed-scope.ts'
 export type TimedFeed = Feed<TimedEvent>
 
 /** Finds where a client of topics or of several runs starts that asks for this. Throws `unavailable`. */
-export async function settleTimed(
+export async function findTimedStart(
   nats: Nats,
   losses: Losses,
   feed: TimedFeed,

@@ -9,7 +9,7 @@ import type { Feed } from './feed.ts'
 import { mend, resetBlock, stateOfRun, type ResetNotice } from './mend.ts'
 
 /** Where a client starts, decided before its status line. */
-export type Settled =
+export type RunStart =
   /** It has the end of the run: there is nothing more, ever. */
   | { readonly kind: 'over' }
   | {
@@ -29,21 +29,21 @@ type RunFeed = Feed<StoredEvent>
  * Finds where a client starts that asks for this. `lostEnd`: how the run ended according to its status, when its log
  * is empty. Throws `unavailable`.
  */
-export async function settle(
+export async function findStart(
   nats: Nats,
   feed: RunFeed,
   asked: RunAsked,
   lostEnd: RunEnd | null,
   signal: AbortSignal,
-): Promise<Settled> {
-  if (asked.kind === 'id') return settleId(nats, feed, asked, lostEnd, signal)
+): Promise<RunStart> {
+  if (asked.kind === 'id') return startAfter(nats, feed, asked, lostEnd, signal)
   const { place, missed } = await placeOf(nats, feed, asked)
   return opened(feed, place, missed, lostEnd)
 }
 
 const toPlace = (at: Position | null) => (at === null ? null : { sequence: at.sequence, index: at.mark })
 
-async function opened(feed: RunFeed, place: Position, missed: number, lostEnd: RunEnd | null): Promise<Settled> {
+async function opened(feed: RunFeed, place: Position, missed: number, lostEnd: RunEnd | null): Promise<RunStart> {
   const id = formatPosition(place)
   const head = feed.head === null ? null : { sequence: feed.head.sequence, index: feed.head.index }
   const data = { position: id, first: toPlace(await feed.first()), head, missed }
@@ -56,13 +56,13 @@ async function opened(feed: RunFeed, place: Position, missed: number, lostEnd: R
   }
 }
 
-async function settleId(
+async function startAfter(
   nats: Nats,
   feed: RunFeed,
   asked: RunAsked & { kind: 'id' },
   lostEnd: RunEnd | null,
   signal: AbortSignal,
-): Promise<Settled> {
+): Promise<RunStart> {
   const { position: at, text } = asked
   if (at === null) return reset(feed, { reason: 'unknown-id', requested: text, missed: null }, null, lostEnd)
   if (feed.ring.locate(at) === null) {
@@ -86,7 +86,7 @@ const isOver = (feed: RunFeed, at: Position, lostEnd: RunEnd | null): boolean =>
   feed.head === null ? lostEnd !== null : feed.head.type === END && at.mark === feed.head.index
 
 /** The client goes on with the event behind the hole it stands before. */
-async function behindHole(nats: Nats, feed: RunFeed, at: Position, lostEnd: RunEnd | null): Promise<Settled> {
+async function behindHole(nats: Nats, feed: RunFeed, at: Position, lostEnd: RunEnd | null): Promise<RunStart> {
   const { block, reset } = await mend(nats, feed.scope.name, at)
   return { kind: 'at', place: reset.place, block, reset, lostEnd: stillLost(feed, lostEnd) }
 }
@@ -97,7 +97,7 @@ async function reset(
   notice: Omit<ResetNotice, 'place'>,
   at: Position | null,
   lostEnd: RunEnd | null,
-): Promise<Settled> {
+): Promise<RunStart> {
   const place = await oldest(feed)
   // What was trimmed since the verdict is missing as well.
   const missed = notice.missed === null || at === null ? null : place.mark - at.mark
