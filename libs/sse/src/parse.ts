@@ -36,9 +36,10 @@ const isData = (line: string): boolean => line.startsWith('data:') || line === '
 /**
  * A parser for one connection (WHATWG HTML 9.2, server-sent events); make a new one for each.
  *
- * `maxEventBytes` limits the data of an event, in bytes of UTF-8. Memory stays below about three times that, whatever
- * arrives: a line without an end, data lines without a blank one. Which events are too large does not depend on how
- * the bytes were cut.
+ * `maxEventBytes` limits the data of an event, in bytes of UTF-8. Memory stays bounded by it, whatever arrives: a line
+ * without an end, data lines without a blank one. It is about three times that for lines of any length, and up to forty
+ * times for lines of one character, each of which is a string of its own until the event ends. Which events are too
+ * large does not depend on how the bytes were cut.
  *
  * What stands unfinished when the connection ends is no event, and its id does not count: it never becomes an item.
  */
