@@ -52,7 +52,7 @@ describe('/metrics', () => {
     const own = families.filter(({ name }) => name.startsWith('baton_'))
     expect(own.flatMap(complaints)).toEqual([])
     expect(families.filter(({ help, type }) => help === '' || type === 'UNTYPED')).toEqual([])
-    const known = await readFile(join(root, 'README.md'), 'utf8')
+    const known = await readFile(join(root, 'deploy', 'METRICS.md'), 'utf8')
     expect(own.map(({ name }) => name).filter((name) => !known.includes(`\`${name}\``))).toEqual([])
 
     await lives(system, 50, 'later')
