@@ -57,9 +57,9 @@ export class Hurt {
         })
       case 'full-disk':
         return this.#turn('disk', fault, relays.map(nameOfMember), async () => {
-          disk?.fill()
+          await disk?.fill()
           await delay(fault.forMs)
-          disk?.empty()
+          await disk?.empty()
           // A server that met a full disk has turned its JetStream off, and is started again by whoever made room.
           await this.#inTurn('nats-1', async () =>
             restartServer(this.#world, this.#world.servers.length - 1, fault.forMs),

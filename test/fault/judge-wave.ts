@@ -12,7 +12,8 @@ export type WaveHistory = {
   readonly runs: readonly RunHistory[]
   /** The client that followed all runs on one connection. */
   readonly set: ClientHistory
-  readonly topics: readonly { readonly filter: string; readonly client: ClientHistory }[]
+  /** `upTo`: the newest sequence that each of them was waited for to have. */
+  readonly topics: readonly { readonly filter: string; readonly client: ClientHistory; readonly upTo: number }[]
   /** What is stored of topics. */
   readonly stored: readonly Stored[]
   readonly published: readonly Published[]
@@ -42,7 +43,7 @@ export function judgeWave(history: WaveHistory): Violation[] {
   return [
     ...runs.flatMap((run) => check(run, allowances)),
     ...checkFollower('all runs', set, ofSets),
-    ...topics.flatMap(({ filter, client }) => checkFollower(filter, client, matches(filter))),
+    ...topics.flatMap(({ filter, client, upTo }) => checkFollower(filter, client, matches(filter), upTo)),
     ...checkPublished(published, stored),
     ...checkHeard(heard, byRun),
     ...nodeComplaints(history),

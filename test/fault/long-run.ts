@@ -88,7 +88,8 @@ export class LongRun {
     addFigures(this.#figures, result, world.outputs)
     console.log(
       `wave ${number}: ${result.faults.length} faults, ${stored} stored, ${result.delivered} delivered, ` +
-        `settled in ${(result.settledMs / 1000).toFixed(1)} s, ${violations.length} broken promises`,
+        `settled in ${(result.settledMs / 1000).toFixed(1)} s, this process late by ${Math.round(result.latestMs)} ms at most, ` +
+        `${violations.length} broken promises`,
     )
   }
 

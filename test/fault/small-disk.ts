@@ -1,9 +1,10 @@
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile, execFileSync } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 
-const SIZE_MIB = 512
-const CHUNK = Buffer.alloc(2 ** 20)
+const SIZE_MIB = 256
 
 /** A disk of memory so small that it can be filled; it goes with the mount namespace it was mounted in. */
 export class SmallDisk {
@@ -15,22 +16,26 @@ export class SmallDisk {
     this.#folder = folder
   }
 
-  /** Until nothing more fits. */
-  fill(): void {
-    for (let at = 0; at < SIZE_MIB; at++) {
-      try {
-        writeFileSync(join(this.#folder, 'filler'), CHUNK, { flag: 'a' })
-      } catch {
-        return
-      }
+  /** Until nothing more fits. Another process does it: this one has proxies to run. */
+  async fill(): Promise<void> {
+    const { bavail, bsize } = await statfs(this.#folder)
+    // What is written meanwhile takes its part; the rest of that is found by asking for less.
+    for (let bytes = bavail * bsize; bytes >= bsize; bytes = Math.floor(bytes / 2)) {
+      const file = `${this.#filler}-${bytes}`
+      await promisify(execFile)('fallocate', ['-l', String(bytes), file]).catch(() => rm(file, { force: true }))
     }
   }
 
-  empty(): void {
-    if (this.#folder !== '') rmSync(join(this.#folder, 'filler'), { force: true })
+  async empty(): Promise<void> {
+    if (this.#folder === '') return
+    await promisify(execFile)('sh', ['-c', 'rm -f "$1"-*', 'sh', this.#filler])
   }
 
   unmount(): void {
     if (this.#folder !== '') execFileSync('umount', ['-l', this.#folder])
+  }
+
+  get #filler(): string {
+    return join(this.#folder, 'filler')
   }
 }

@@ -103,12 +103,16 @@ export class TopicTraffic {
     }
   }
 
-  /** Nothing more is published; answers what is stored, once all that was acked can be expected to be there. */
+  /** Nothing more is published. Answers what is stored. */
   async end(): Promise<readonly Stored[]> {
     this.#over.abort()
     await this.#working
-    const newest = (await eventually('topics have a leader', () => this.#nats.jsm.streams.info(STREAM.topics))).state
-      .last_seq
+    return this.read()
+  }
+
+  /** What is stored now; an event that nobody has answered for may still come, from an edge that has it under way. */
+  async read(): Promise<readonly Stored[]> {
+    const { state } = await eventually('topics have a leader', () => this.#nats.jsm.streams.info(STREAM.topics))
     return eventually('all that is stored of topics is read', async () => {
       const stored: Stored[] = []
       let last = this.#from - 1
@@ -116,7 +120,7 @@ export class TopicTraffic {
         last = seq
         stored.push({ sequence: seq, of: subject.replace(/^topic\./, ''), data: new TextDecoder().decode(data) })
       }
-      return last >= newest ? stored : null
+      return last >= state.last_seq ? stored : null
     })
   }
 

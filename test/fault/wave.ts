@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { STREAM } from '@baton/store/names'
 import { eventually } from '../kit/eventually.ts'
@@ -32,6 +33,8 @@ export type WaveResult = {
   readonly history: WaveHistory
   /** Events that arrived at clients, all together. */
   readonly delivered: number
+  /** How late the timers of this process were at most: its clients and proxies can be no faster. */
+  readonly latestMs: number
   /** How long everybody took to be at the end, once the last fault was mended. */
   readonly settledMs: number
 }
@@ -42,6 +45,8 @@ const SETTLE_MS = 90_000
 /** Runs and topics flow while things go wrong as the seed says; then everything is healed, drained and judged. */
 export async function wave(world: World, options: WaveOptions): Promise<WaveResult> {
   const { name } = options
+  const lateness = monitorEventLoopDelay({ resolution: 20 })
+  lateness.enable()
   const servers = world.servers.map(({ url }) => url).join(',')
   const { state } = await eventually('the log is there', () => world.store.jsm.streams.info(STREAM.runs))
   await using recorder = await LogRecorder.start(servers, state.last_seq + 1)
@@ -64,12 +69,15 @@ export async function wave(world: World, options: WaveOptions): Promise<WaveResu
     const mendedAtMs = performance.now()
     const storedTopics = await topics.end()
     const newestTopic = (of: RegExp) => storedTopics.findLast((one) => of.test(one.of))?.sequence ?? 0
+    const newestTopics = [newestTopic(/./), newestTopic(/\.1$/)]
     const stuck = await settle([
       ...tailed.map((one) => () => missingOf(one)),
       () => (hasEnded(set) ? [] : ['the client of all runs has no 204']),
-      ...topicFollowers.map((one, at) => () => isBehind(one, newestTopic(at === 0 ? /./ : /\.1$/))),
+      ...topicFollowers.map((one, at) => () => isBehind(one, newestTopics[at] ?? 0)),
     ])
     const settledMs = performance.now() - mendedAtMs
+    // What an edge had under way for somebody who had long gone may be stored, and heard, until here.
+    await Promise.all(topicFollowers.map((one) => one.close()))
     const { logs, gone } = await recorder.end()
     const history: WaveHistory = {
       runs: await Promise.all(
@@ -85,8 +93,9 @@ export async function wave(world: World, options: WaveOptions): Promise<WaveResu
       topics: topicFollowers.map((one, at) => ({
         filter: topics.filters[at] ?? '',
         client: clientHistory(`topics-${at}`, one),
+        upTo: newestTopics[at] ?? 0,
       })),
-      stored: storedTopics,
+      stored: await topics.read(),
       published: topics.published,
       heard: listener.heard.filter(({ run }) => run.startsWith(`${name}-`)),
       nodes: await readNodes(world),
@@ -100,8 +109,9 @@ export async function wave(world: World, options: WaveOptions): Promise<WaveResu
     ]
     const delivered = clients.reduce((sum, { frames }) => sum + frames.filter(isLogged).length, 0)
     const violations = [...broken, ...stuck, ...lost, ...judgeWave(history)]
-    return { faults: hurt.done, violations, history, delivered, settledMs }
+    return { faults: hurt.done, violations, history, delivered, settledMs, latestMs: lateness.max / 1e6 }
   } finally {
+    lateness.disable()
     await Promise.all([...tailed.map(closeRun), ...[set, ...topicFollowers].map((one) => one.close())])
   }
 }

@@ -124,7 +124,7 @@ export class World {
       proxy.sliceBytes = 0
       proxy.join()
     }
-    this.disk?.empty()
+    await this.disk?.empty()
     for (const server of this.servers) {
       server.resume()
       if (server.child.exit !== null) await server.start()

@@ -33,6 +33,14 @@ test('I2: a follower that has all from its first position on, over two connectio
   expect(complaints([open(3), event(4), event(7), open(7, 2), event(9, 2)])).toEqual([])
 })
 
+test('I2: what is stored after a follower was asked for the last time it may have or not', () => {
+  const seen = (frames: readonly Received[], upTo: number) => checkFollower('orders', client(frames), stored, upTo)
+  expect(seen([open(2), event(3), event(4), event(7)], 7)).toEqual([])
+  expect(seen([open(2), event(3), event(4), event(7), event(9)], 7)).toEqual([])
+  expect(seen([open(2), event(3), event(4), event(9)], 4)).toHaveLength(1)
+  expect(seen([open(2), event(3), event(4)], 7)).toHaveLength(1)
+})
+
 test.each([
   ['one missing', [open(2), event(3), event(7), event(9)], /has the sequence 7, it must be 4/],
   ['one twice', [open(2), event(3), event(4), event(4, 2), event(7), event(9)], /has the sequence 4, it must be 7/],

@@ -15,9 +15,14 @@ const MAX_COMPLAINTS = 20
 /**
  * I2 for a client of topics or of several runs, whose ids say a sequence and a time: from the position of its first
  * `stream.open` on it has exactly what is stored of what it follows, in the stream's order, over all its connections.
- * Nothing was trimmed, so a reset is a broken promise.
+ * Nothing was trimmed, so a reset is a broken promise. It may lack what was stored after `upTo` and after the last it has.
  */
-export function checkFollower(name: string, client: ClientHistory, stored: readonly Stored[]): Violation[] {
+export function checkFollower(
+  name: string,
+  client: ClientHistory,
+  stored: readonly Stored[],
+  upTo = Infinity,
+): Violation[] {
   const complaints = client.breach === null ? [] : [`breach of the format: ${client.breach}`]
   const spoken = client.frames.filter(({ data }) => data !== null)
   const from = parsePosition(spoken.find(({ event }) => event === 'stream.open')?.id ?? '')?.sequence
@@ -26,14 +31,11 @@ export function checkFollower(name: string, client: ClientHistory, stored: reado
   }
   for (const { event, data } of spoken)
     if (event === 'stream.reset') complaints.push(`a reset nobody had to send: ${data}`)
-  if (from !== undefined)
-    complaints.push(
-      ...differences(
-        spoken.filter(isLogged),
-        stored.filter(({ sequence }) => sequence > from),
-      ),
-    )
-  else if (stored.length > 0) complaints.push('it was never opened')
+  const events = spoken.filter(isLogged)
+  const end = Math.max(upTo, parsePosition(events.at(-1)?.id ?? '')?.sequence ?? 0)
+  const wanted = stored.filter(({ sequence }) => sequence > (from ?? 0) && sequence <= end)
+  if (from !== undefined) complaints.push(...differences(events, wanted))
+  else if (wanted.length > 0) complaints.push('it was never opened')
   return complaints
     .slice(0, MAX_COMPLAINTS)
     .map((what) => ({ invariant: 'I2', run: name, what: `client ${client.client}: ${what}` }))

@@ -72,9 +72,20 @@ class Lane {
     const size = this.#proxy.sliceBytes > 0 ? this.#proxy.sliceBytes : chunk.length
     for (let at = 0; at < chunk.length; at += size) {
       if (this.#to.write(chunk.subarray(at, at + size))) continue
-      await new Promise((resolve) => this.#to.once('drain', resolve).once('close', resolve))
+      await drained(this.#to)
     }
   }
+}
+
+/** Resolves when a socket takes more, or is gone. */
+function drained(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = () => {
+      socket.off('drain', settle).off('close', settle)
+      resolve()
+    }
+    socket.on('drain', settle).on('close', settle)
+  })
 }
 
 type Held = { readonly waiting: () => Buffer; readonly cutClients: () => void; readonly flow: () => void }
