@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
@@ -12,16 +13,14 @@ const PAGE = 'https://app.example'
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url, {
-    corsOrigins: [PAGE],
-    auth: BY_SECRET,
-  })
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(
+    await LocalEdge.start(log.server.url, {
+      corsOrigins: [PAGE],
+      auth: BY_SECRET,
+    }),
+  )
 })
 
 const bearer = async (baton: unknown, claims: Claims = {}) => ({

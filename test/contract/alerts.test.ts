@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { BatonError } from '@baton/core/errors'
 import type { Alert } from '@baton/core/records'
 import { ensureDeliveries, listAlerts, nextDelivery, readAlert, storeAlert } from '@baton/store/alerts'
@@ -6,18 +6,15 @@ import { connectNats } from '@baton/store/connect'
 import { readHeartbeats, writeBusy, writeHeartbeat } from '@baton/store/heartbeats'
 import { alertSubject } from '@baton/store/names'
 import { eventually } from '../kit/eventually.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { Proxy } from '../kit/proxy.ts'
 
 let log: LogServer
 let proxy: Proxy
-beforeAll(async () => {
-  log = await LogServer.start()
-  proxy = await Proxy.start({ port: log.server.port })
-})
-afterAll(async () => {
-  await proxy[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  proxy = keep(await Proxy.start({ port: log.server.port }))
 })
 
 const signal = AbortSignal.timeout(60_000)

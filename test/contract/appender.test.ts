@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createLog } from '@baton/service/log'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { readKeyAtLeader } from '@baton/store/bucket'
@@ -9,19 +9,16 @@ import { append, assertOwner, readEvents, readOwner } from '@baton/store/write-l
 import { takeEpoch } from '@baton/store/take-epoch'
 import { Appender, QUEUE_EVENTS, type Budget } from '../../apps/relay/src/append.ts'
 import { eventually, steadily } from '../kit/eventually.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { Proxy } from '../kit/proxy.ts'
 import { runEvent } from '../kit/write-events.ts'
 
 let log: LogServer
 let proxy: Proxy
-beforeAll(async () => {
-  log = await LogServer.start()
-  proxy = await Proxy.start({ port: log.server.port })
-})
-afterAll(async () => {
-  await proxy[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  proxy = keep(await Proxy.start({ port: log.server.port }))
 })
 
 const quiet = createLog('test', 'silent')

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { baton as batonAt } from '../kit/baton.ts'
 import type { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 
@@ -9,13 +10,9 @@ import { LogServer } from '../kit/log-server.ts'
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url)
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url))
 })
 
 const baton = (...args: string[]): Child => batonAt(log.server.url, ['--json', ...args])

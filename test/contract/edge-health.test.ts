@@ -1,16 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Verdict } from '@baton/core/judge'
-import { parseRegistration } from '@baton/core/run'
 import { storeAlert } from '@baton/store/alerts'
 import { writeKey } from '@baton/store/bucket'
 import { releaseClaim, writeClaim } from '@baton/store/claim-store'
 import { writeBusy, writeHeartbeat } from '@baton/store/heartbeats'
 import { BUCKET } from '@baton/store/names'
-import { register, writeStatus } from '@baton/store/registry'
+import { writeStatus } from '@baton/store/registry'
 import { eventually, steadily } from '../kit/eventually.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { SseClient, type Received } from '../kit/sse-client.ts'
+import { wantRun } from '../kit/want-run.ts'
 import { endEvent, runEvent, writeEvents } from '../kit/write-events.ts'
 
 /** How runs fare, as an edge shows it: by the judge of the watchdog, from what this edge has seen itself. */
@@ -20,13 +21,9 @@ const config = { thresholds, heartbeatMs: 1000 }
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url, config)
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url, config))
 })
 
 type Shown = { health: Verdict | null; livenessAgeMs: number | null; progressAgeMs: number | null }
@@ -45,11 +42,7 @@ const fares = (run: string, health: Verdict | null, at = edge): Promise<unknown>
     { withinMs: 20_000 },
   )
 
-async function want(run: string, over: Readonly<Record<string, unknown>> = {}): Promise<void> {
-  const spec = parseRegistration(run, { url: 'http://127.0.0.1:9/stream', ...over })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(log.nats, spec.value)
-}
+const want = (run: string, over: Readonly<Record<string, unknown>> = {}): Promise<void> => wantRun(log.nats, run, over)
 
 const claim = (run: string, boot = 'b1', revision = 0): Promise<number> =>
   writeClaim(log.nats, run, { relay: 'relay-1', boot, epoch: 7, since: '' }, revision, 3_600_000)
@@ -157,9 +150,7 @@ test('NATS away: nobody is judged on what could not be written', async () => {
   await using server = await LogServer.start()
   await using far = await LocalEdge.start(server.server.url, config)
   const nats = server.nats
-  const spec = parseRegistration('far', { url: 'http://127.0.0.1:9/stream' })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(nats, spec.value)
+  await wantRun(nats, 'far')
   await writeClaim(nats, 'far', { relay: 'relay-1', boot: 'b1', epoch: 7, since: '' }, 0, 3_600_000)
   await status('far', 'connected', server)
   await writeHeartbeat(nats, 'progress', 'far', { relay: 'relay-1', at: '', job: 'main' }, 3_600_000)

@@ -1,14 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { register } from '@baton/store/registry'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { writeStatus } from '@baton/store/registry'
-import { parseRegistration } from '@baton/core/run'
 import { runSubject, STREAM } from '@baton/store/names'
 import { desiredTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
+import { first, followRun, indexes, json, range, type FollowOptions } from '../kit/follow.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { Proxy } from '../kit/proxy.ts'
-import { indexOf, SseClient, type Received, type SseClientOptions } from '../kit/sse-client.ts'
+import type { Received, SseClient } from '../kit/sse-client.ts'
+import { wantRun } from '../kit/want-run.ts'
 import { endEvent, runEvent, writeCursor, writeEvents, writeRange } from '../kit/write-events.ts'
 
 /**
@@ -18,33 +19,13 @@ import { endEvent, runEvent, writeCursor, writeEvents, writeRange } from '../kit
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url)
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url))
 })
 
-const follow = (
-  run: string,
-  options: Partial<SseClientOptions> & { query?: string; at?: LocalEdge } = {},
-): SseClient => {
-  const { query = '', at = edge, ...rest } = options
-  return new SseClient({ urls: [`${at.url}/runs/${run}/events${query}`], reconnects: false, ...rest })
-}
-
-const first = (client: SseClient): Promise<Received> => client.until('a first frame', () => true)
-const indexes = (client: SseClient): number[] => client.events.map(indexOf)
-const json = (frame: Received): Record<string, unknown> => JSON.parse(frame.data ?? '') as Record<string, unknown>
-const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at)
-
-async function registered(run: string): Promise<void> {
-  const spec = parseRegistration(run, { url: 'http://127.0.0.1:9/never' })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(log.nats, spec.value)
-}
+const follow = (run: string, { at = edge, ...rest }: FollowOptions & { at?: LocalEdge } = {}): SseClient =>
+  followRun(at, run, rest)
 
 describe('without an id', () => {
   test('the stream opens at the oldest kept and gives everything', async () => {
@@ -187,7 +168,7 @@ describe('with the id of an event', () => {
 
 describe('garbage', () => {
   test.each(['hello', '1-2-3', '-1', '0x1-2', '1e3-1', '９-1', `${'9'.repeat(17)}-1`])('%s: a reset', async (id) => {
-    await registered('garbage')
+    await wantRun(log.nats, 'garbage')
     await using client = follow('garbage', { query: `?lastEventId=${encodeURIComponent(id)}` })
     expect(json(await first(client))).toMatchObject({ reason: 'unknown-id', requested: id, missed: null })
   })
@@ -217,7 +198,7 @@ describe('garbage', () => {
 
 describe('a run of which nothing is kept', () => {
   test('without events: open at nothing, then live from the first', async () => {
-    await registered('quiet')
+    await wantRun(log.nats, 'quiet')
     await using client = follow('quiet')
     const open = await first(client)
     expect(open).toMatchObject({ event: 'stream.open', id: '0-0' })
@@ -232,7 +213,7 @@ describe('a run of which nothing is kept', () => {
   })
 
   test('purged: a reset for whoever had some of it, and it goes on at its checkpoint', async () => {
-    await registered('purged')
+    await wantRun(log.nats, 'purged')
     const last = await writeRange(log.nats, 'purged', 1, 10)
     await writeCursor(log.nats, 'purged', { index: 10, sequence: last, jobs: {} })
     await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('purged') })
@@ -265,16 +246,10 @@ describe('a run of which nothing is kept', () => {
 describe('a run that seems empty because nothing of it was heard', () => {
   const ended = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString(), state: 'ended' as const }
 
-  async function quiet(run: string, at: LogServer): Promise<void> {
-    const spec = parseRegistration(run, { url: 'http://127.0.0.1:9/never' })
-    if (!spec.ok) throw new Error(spec.reason)
-    await register(at.nats, spec.value)
-  }
-
   test('is asked for at the leader before anybody is told its end from the status', async () => {
     await using own = await LogServer.start()
     await using at = await LocalEdge.start(own.server.url, { checkMs: 600_000 })
-    for (const run of ['deaf', 'deaf-id', 'deaf-history']) await quiet(run, own)
+    for (const run of ['deaf', 'deaf-id', 'deaf-history']) await wantRun(own.nats, run)
     const early = ['deaf', 'deaf-id', 'deaf-history'].map((run) => follow(run, { at }))
     for (const one of early) expect((await first(one)).id).toBe('0-0')
     await own.silence()
@@ -303,7 +278,7 @@ describe('a run that seems empty because nothing of it was heard', () => {
     await using own = await LogServer.start()
     await using proxy = await Proxy.start(own.server)
     await using at = await LocalEdge.start(`nats://127.0.0.1:${proxy.port}`, { checkMs: 600_000 })
-    await quiet('meanwhile', own)
+    await wantRun(own.nats, 'meanwhile')
     await using early = follow('meanwhile', { at })
     await first(early)
     const asking = proxy.holdUp()
@@ -385,7 +360,7 @@ describe('a stream made anew', () => {
 })
 
 test('everything of a live run ages out: the index goes on, and a client of long ago is told', async () => {
-  await registered('aged')
+  await wantRun(log.nats, 'aged')
   const last = await writeRange(log.nats, 'aged', 1, 10)
   await writeCursor(log.nats, 'aged', { index: 10, sequence: last, jobs: {} })
   await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('aged') })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { RunStatus } from '@baton/core/records'
 import { writeKey } from '@baton/store/bucket'
 import { writeClaim } from '@baton/store/claim-store'
@@ -8,6 +8,7 @@ import { sendBeat } from '@baton/store/peers'
 import { readRegistration, writeStatus } from '@baton/store/registry'
 import { eventually } from '../kit/eventually.ts'
 import { runScope } from '../../apps/edge/src/run-scope.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { indexOf, SseClient } from '../kit/sse-client.ts'
@@ -17,13 +18,9 @@ import { endEvent, runEvent, writeCursor, writeEvents, writeRange } from '../kit
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url)
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url))
 })
 
 type Answer = { status: number; location: string | null; body: Record<string, unknown> }

@@ -1,35 +1,26 @@
 import { createConnection, type Socket } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STREAM } from '@baton/store/names'
 import { readStream } from '@baton/store/read-log'
 import { eventually, steadily } from '../kit/eventually.ts'
+import { followRun, indexes, range, type FollowOptions } from '../kit/follow.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
-import { indexOf, SseClient, type SseClientOptions } from '../kit/sse-client.ts'
+import type { SseClient } from '../kit/sse-client.ts'
 import { endEvent, runEvent, writeEvents, writeRange } from '../kit/write-events.ts'
 
 /** How streams behave towards clients of every kind: the slow, the old, the many, and those that only ask. */
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url)
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url))
 })
 
-const follow = (
-  run: string,
-  options: Partial<SseClientOptions> & { query?: string; at?: LocalEdge } = {},
-): SseClient => {
-  const { query = '', at = edge, ...rest } = options
-  return new SseClient({ urls: [`${at.url}/runs/${run}/events${query}`], reconnects: false, ...rest })
-}
-const indexes = (client: SseClient): number[] => client.events.map(indexOf)
-const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at)
+const follow = (run: string, { at = edge, ...rest }: FollowOptions & { at?: LocalEdge } = {}): SseClient =>
+  followRun(at, run, rest)
 
 /** A bare connection: what it sends and what it gets, to the byte. */
 class Wire {

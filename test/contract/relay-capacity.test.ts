@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest'
-import { parseRegistration } from '@baton/core/run'
 import { listKeys } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import { BUCKET } from '@baton/store/names'
-import { register } from '@baton/store/registry'
 import { Agents } from '../kit/agents.ts'
 import { eventually } from '../kit/eventually.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { startRelay } from '../kit/process.ts'
+import { wantRun } from '../kit/want-run.ts'
 
 test('I8: a relay at its capacity claims no more; the rest waits for another', async () => {
   await using log = await LogServer.start()
@@ -17,11 +16,9 @@ test('I8: a relay at its capacity claims no more; the rest waits for another', a
   await first.ready()
   // At once, so that the relay hears of all of them before it has claimed one.
   await Promise.all(
-    ['r1', 'r2', 'r3', 'r4', 'r5'].map(async (run) => {
-      const spec = parseRegistration(run, { url: agents.job(run, { events: 10_000, perSecond: 1 }).url })
-      if (!spec.ok) throw new Error(spec.reason)
-      await register(log.nats, spec.value)
-    }),
+    ['r1', 'r2', 'r3', 'r4', 'r5'].map((run) =>
+      wantRun(log.nats, run, { url: agents.job(run, { events: 10_000, perSecond: 1 }).url }),
+    ),
   )
   const held = async () => {
     const entries = await listKeys(log.nats, BUCKET.claims, AbortSignal.timeout(5000))

@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest'
 import { STREAM } from '@baton/store/names'
-import { register } from '@baton/store/registry'
 import { ensureTopology } from '@baton/store/topology'
-import { parseRegistration } from '@baton/core/run'
 import { Agents } from '../kit/agents.ts'
 import { eventually } from '../kit/eventually.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { startRelay } from '../kit/process.ts'
+import { wantRun } from '../kit/want-run.ts'
 import { readEvents } from '@baton/store/write-log'
 
 test('a relay whose log is away asks for a run again in time, not in a circle, and goes on when it is back', async () => {
@@ -15,9 +14,7 @@ test('a relay whose log is away asks for a run again in time, not in a circle, a
   await using relay = await startRelay('relay-1', { natsUrl: log.server.url })
   await relay.ready()
   await log.nats.jsm.streams.delete(STREAM.runs)
-  const spec = parseRegistration('r1', { url: agents.job('r1', { events: 5, perSecond: 0 }).url })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(log.nats, spec.value)
+  await wantRun(log.nats, 'r1', { url: agents.job('r1', { events: 5, perSecond: 0 }).url })
   const attempts = async () => {
     const figures = await (await fetch(`${relay.url}/metrics`)).text()
     return [...figures.matchAll(/^baton_relay_claims_total\{.*\} (\d+)$/gm)].reduce((sum, [, n]) => sum + Number(n), 0)

@@ -1,36 +1,27 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseRegistration } from '@baton/core/run'
+import { expect, test } from 'vitest'
 import { runSubject, STREAM } from '@baton/store/names'
-import { register, writeStatus } from '@baton/store/registry'
+import { writeStatus } from '@baton/store/registry'
 import { eventually } from '../kit/eventually.ts'
+import { followRuns, json, type FollowOptions } from '../kit/follow.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
-import { SseClient, type Received, type SseClientOptions } from '../kit/sse-client.ts'
+import type { Received, SseClient } from '../kit/sse-client.ts'
 import { sequenceOf } from '../kit/topics.ts'
+import { wantRun } from '../kit/want-run.ts'
 import { endEvent, runEvent, writeEvents, writeRange } from '../kit/write-events.ts'
 
 /** Several runs on one connection: the order of the log, every end, and then nothing more. */
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start({ runEvents: 100 })
-  edge = await LocalEdge.start(log.server.url, { checkMs: 200, heartbeatMs: 200, lingerMs: 50 })
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start({ runEvents: 100 }))
+  edge = keep(await LocalEdge.start(log.server.url, { checkMs: 200, heartbeatMs: 200, lingerMs: 50 }))
 })
 
-function follow(
-  runs: readonly string[],
-  { query = '', ...rest }: Partial<SseClientOptions> & { query?: string } = {},
-): SseClient {
-  const asked = runs.map((run) => `run=${run}`).join('&')
-  return new SseClient({ urls: [`${edge.url}/runs/events?${asked}${query}`], reconnects: false, ...rest })
-}
+const follow = (runs: readonly string[], options?: FollowOptions): SseClient => followRuns(edge, runs, options)
 
-const json = (frame: Received): Record<string, unknown> => JSON.parse(frame.data ?? '') as Record<string, unknown>
 const told = (client: SseClient): string[] =>
   client.events.map((frame) => {
     const { run, index, reason } = json(frame)
@@ -135,9 +126,7 @@ test('a run nobody knows, or too many, or none', async () => {
 })
 
 test('a run that is only registered is waited for; one of which nothing is kept tells its end', async () => {
-  const spec = parseRegistration('fresh', { url: 'http://127.0.0.1:9/never' })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(log.nats, spec.value)
+  await wantRun(log.nats, 'fresh')
   await writeRange(log.nats, 'gone', 1, 2)
   const status = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString() }
   await writeStatus(log.nats, 'gone', { ...status, state: 'ended', end: { reason: 'failed', detail: 'why' } })

@@ -1,16 +1,16 @@
 import type { Nats } from '@baton/store/connect'
 import { connectNats } from '@baton/store/connect'
 import { STREAM } from '@baton/store/names'
-import { register } from '@baton/store/registry'
-import { parseRegistration } from '@baton/core/run'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
+import { indexes, range } from '../kit/follow.ts'
 import { BY_SECRET, signToken } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { makeReplicas } from '../kit/log-server.ts'
 import { NatsCluster } from '../kit/nats-cluster.ts'
-import { indexOf, SseClient, type Received } from '../kit/sse-client.ts'
+import { SseClient, type Received } from '../kit/sse-client.ts'
 import { sequenceOf, writeTopics } from '../kit/topics.ts'
+import { wantRun } from '../kit/want-run.ts'
 import { writeRange } from '../kit/write-events.ts'
 
 /**
@@ -73,14 +73,6 @@ function partThird(): void {
 }
 
 const first = (client: SseClient): Promise<Received> => client.until('a first frame', (frame) => frame.data !== null)
-const indexes = (client: SseClient): number[] => client.events.map(indexOf)
-const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at)
-
-async function registered(run: string): Promise<void> {
-  const spec = parseRegistration(run, { url: 'http://127.0.0.1:9/never' })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(nats, spec.value)
-}
 
 describe('a replica that is behind', () => {
   /** There and back it is less than a request may take. */
@@ -89,7 +81,7 @@ describe('a replica that is behind', () => {
   test('a run that was registered a moment ago is known: never a 404', async () => {
     await lag(LAG_MS)
     for (let at = 0; at < 5; at++) {
-      await registered(`fresh-${at}`)
+      await wantRun(nats, `fresh-${at}`)
       await using client = new SseClient({ urls: [`${edge.url}/runs/fresh-${at}/events`], reconnects: false })
       expect((await first(client)).event).toBe('stream.open')
     }
@@ -126,7 +118,7 @@ describe('a replica that is behind', () => {
     await lag(LAG_MS)
     const writing = writeRange(nats, 'growing', 1, 40)
     await using client = new SseClient({ urls: [`${edge.url}/runs/growing/events`] })
-    await registered('growing')
+    await wantRun(nats, 'growing')
     await writing
     await client.untilEvents(40)
     expect(indexes(client)).toEqual(range(1, 40))
@@ -160,7 +152,9 @@ describe('a leader that is cut off with this edge', () => {
     partThird()
     const last = await eventually('the others have a leader', () => writeRange(nats, 'cut', 6, 6), { withinMs: 30_000 })
     expect(await answer('cut', `${last}-6`)).toBe('200 stream.busy')
-    await eventually('a run is registered there', async () => (await registered('beyond'), true), { withinMs: 30_000 })
+    await eventually('a run is registered there', async () => (await wantRun(nats, 'beyond'), true), {
+      withinMs: 30_000,
+    })
     expect(await answer('beyond', null)).toBe('200 stream.busy')
     const path = await eventually('a ticket is made there', () => ticketed('/topics/events?topic=any&'), {
       withinMs: 30_000,

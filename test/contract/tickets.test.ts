@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { readKey } from '@baton/store/bucket'
 import { connectNats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { ensureTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
@@ -20,16 +21,11 @@ const AUTH = { ticketOpenMs: OPEN_MS, auth: BY_SECRET }
 let log: LogServer
 let one: LocalEdge
 let two: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  one = await LocalEdge.start(log.server.url, AUTH)
-  two = await LocalEdge.start(log.server.url, AUTH)
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  one = keep(await LocalEdge.start(log.server.url, AUTH))
+  two = keep(await LocalEdge.start(log.server.url, AUTH))
   await writeRange(log.nats, 'r1', 1, 3)
-})
-afterAll(async () => {
-  await one[Symbol.asyncDispose]()
-  await two[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
 })
 
 type Made = { ticket: string; expiresAt: string; endsAt: string }

@@ -1,37 +1,31 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STREAM, topicSubject } from '@baton/store/names'
 import { desiredTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
+import { first, followTopics, json, type FollowOptions } from '../kit/follow.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
-import { SseClient, type Received, type SseClientOptions } from '../kit/sse-client.ts'
-import { sequenceOf, writeTopic, writeTopics } from '../kit/topics.ts'
+import type { Received, SseClient } from '../kit/sse-client.ts'
+import { numbered, sequenceOf, writeTopic, writeTopics } from '../kit/topics.ts'
 
 /** Following topics: every position is served whole or reset, and a busy topic never costs a quiet one anything. */
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start({ topicEvents: 50 })
-  edge = await LocalEdge.start(log.server.url, { checkMs: 100, heartbeatMs: 200, topicStateUrl: '/state/{topic}' })
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start({ topicEvents: 50 }))
+  edge = keep(
+    await LocalEdge.start(log.server.url, { checkMs: 100, heartbeatMs: 200, topicStateUrl: '/state/{topic}' }),
+  )
 })
 
-type Options = Partial<SseClientOptions> & { query?: string; at?: LocalEdge }
+const follow = (
+  topics: readonly string[],
+  { at = edge, ...rest }: FollowOptions & { at?: LocalEdge } = {},
+): SseClient => followTopics(at, topics, rest)
 
-function follow(topics: readonly string[], { query = '', at = edge, ...rest }: Options = {}): SseClient {
-  const asked = topics.map((topic) => `topic=${encodeURIComponent(topic)}`).join('&')
-  return new SseClient({ urls: [`${at.url}/topics/events?${asked}${query}`], reconnects: false, ...rest })
-}
-
-const first = (client: SseClient): Promise<Received> => client.until('a first frame', () => true)
 const texts = (client: SseClient): (string | null)[] => client.events.map(({ data }) => data)
-const json = (frame: Received): Record<string, unknown> => JSON.parse(frame.data ?? '') as Record<string, unknown>
-const numbered = (topic: string, from: number, to: number): string[] =>
-  Array.from({ length: to - from + 1 }, (_, at) => `${topic} ${from + at}`)
 /** A position that a client has which has received this. */
 const positionOf = async (sequence: number, server = log): Promise<string> => {
   const found = await server.nats.jsm.streams.getMessage(STREAM.topics, { seq: sequence })

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STREAM } from '@baton/store/names'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { SseClient } from '../kit/sse-client.ts'
@@ -8,13 +9,9 @@ import { SseClient } from '../kit/sse-client.ts'
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url, { trustedProxies: ['127.0.0.1'], publishPerSecond: 0 })
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url, { trustedProxies: ['127.0.0.1'], publishPerSecond: 0 }))
 })
 
 type Answer = { status: number; body: Record<string, unknown> & { sequence: number; position: string } }

@@ -1,32 +1,27 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Nats } from '@baton/store/connect'
 import { STREAM } from '@baton/store/names'
 import { eventually } from '../kit/eventually.ts'
+import { followTopics, type FollowOptions } from '../kit/follow.ts'
+import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
-import { SseClient, type SseClientOptions } from '../kit/sse-client.ts'
+import { SseClient } from '../kit/sse-client.ts'
 import { sequenceOf, writeTopic, writeTopics } from '../kit/topics.ts'
 
 /** Several topics and wildcards on one connection: one consumer, in the order of the log, without a hole. */
 
 let log: LogServer
 let edge: LocalEdge
-beforeAll(async () => {
-  log = await LogServer.start()
-  edge = await LocalEdge.start(log.server.url, { checkMs: 200, lingerMs: 50 })
-})
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]()
-  await log[Symbol.asyncDispose]()
+forAllTests(async (keep) => {
+  log = keep(await LogServer.start())
+  edge = keep(await LocalEdge.start(log.server.url, { checkMs: 200, lingerMs: 50 }))
 })
 
-function follow(
+const follow = (
   topics: readonly string[],
-  { query = '', at = edge, ...rest }: Partial<SseClientOptions> & { query?: string; at?: LocalEdge } = {},
-): SseClient {
-  const asked = topics.map((topic) => `topic=${encodeURIComponent(topic)}`).join('&')
-  return new SseClient({ urls: [`${at.url}/topics/events?${asked}${query}`], reconnects: false, ...rest })
-}
+  { at = edge, ...rest }: FollowOptions & { at?: LocalEdge } = {},
+): SseClient => followTopics(at, topics, rest)
 
 const consumers = async (nats: Nats): Promise<string[]> => {
   const { state } = await nats.jsm.streams.info(STREAM.topics)

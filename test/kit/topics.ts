@@ -23,3 +23,7 @@ export async function writeTopics(nats: Nats, topic: string, from: number, to: n
 
 /** The sequence in a frame's id. */
 export const sequenceOf = (frame: Pick<Received, 'id'>): number => Number(frame.id?.split('-')[0])
+
+/** What `writeTopics` says. */
+export const numbered = (topic: string, from: number, to: number): string[] =>
+  Array.from({ length: to - from + 1 }, (_, at) => `${topic} ${from + at}`)

@@ -5,7 +5,7 @@ import { startChromium } from '../kit/chromium.ts'
 import { steadily } from '../kit/eventually.ts'
 import { startEdge } from '../kit/process.ts'
 import { testWithSystem } from '../kit/system.ts'
-import { writeTopic, writeTopics } from '../kit/topics.ts'
+import { numbered, writeTopic, writeTopics } from '../kit/topics.ts'
 
 /** The EventSource of a real browser, in a page of another origin than the edge's. */
 
@@ -28,9 +28,6 @@ const test = testWithSystem({ relays: 1, edges: 1, environment }).extend<{ page:
     await page.close()
   },
 })
-
-const numbered = (topic: string, from: number, to: number): string[] =>
-  Array.from({ length: to - from + 1 }, (_, at) => `${topic} ${from + at}`)
 
 /** Where no Chromium is to be had these are skipped, and said so. */
 const inBrowser = test.skipIf(browser === null)

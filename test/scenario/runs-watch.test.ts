@@ -1,7 +1,5 @@
 import { join } from 'node:path'
 import { describe, expect } from 'vitest'
-import { parseRegistration } from '@baton/core/run'
-import { register } from '@baton/store/registry'
 import { baton, batonAnswer } from '../kit/baton.ts'
 import type { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -10,6 +8,7 @@ import { HandAgent } from '../kit/hand-agent.ts'
 import { startWatchdog } from '../kit/process.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 import { Terminal } from '../kit/terminal.ts'
+import { wantRun } from '../kit/want-run.ts'
 
 /** An hour is twelve seconds here, and what else is long in proportion, as far as a loaded machine allows. */
 const environment = {
@@ -95,9 +94,7 @@ describe('the whole life of a run, watched', () => {
     await using agent = await HandAgent.start()
     // With nobody to take it the run waits.
     for (const relay of system.relays) await relay.child.kill()
-    const spec = parseRegistration(run, { url: agent.url })
-    if (!spec.ok) throw new Error(spec.reason)
-    await register(system.store, spec.value)
+    await wantRun(system.store, run, { url: agent.url })
 
     await using terminal = onTerminal(system, [run])
     await using json = baton(system.nats.url, ['--json', 'runs', 'watch', run])

@@ -3,14 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Verdict } from '@baton/core/judge'
 import type { Alert } from '@baton/core/records'
-import { parseRegistration } from '@baton/core/run'
 import { writeHeartbeat } from '@baton/store/heartbeats'
 import { alertSubject, STREAM } from '@baton/store/names'
-import { readStatus, register } from '@baton/store/registry'
+import { readStatus } from '@baton/store/registry'
 import { eventually, steadily } from '../kit/eventually.ts'
 import { HandAgent } from '../kit/hand-agent.ts'
 import { startWatchdog, type App } from '../kit/process.ts'
 import { System } from '../kit/system.ts'
+import { wantRun } from '../kit/want-run.ts'
 import { Webhook } from '../kit/webhook.ts'
 
 /**
@@ -45,9 +45,7 @@ let runs = 0
 async function start(over: Readonly<Record<string, unknown>> = {}) {
   const agent = await HandAgent.start()
   const run = `watched-${++runs}`
-  const spec = parseRegistration(run, { url: agent.url, ...over })
-  if (!spec.ok) throw new Error(spec.reason)
-  await register(system.store, spec.value)
+  await wantRun(system.store, run, { url: agent.url, ...over })
   await eventually(`${run} is tailed`, () => agent.connections > 0, LONG)
   return { agent, run }
 }
