@@ -39,6 +39,16 @@ describe('it refuses to start', () => {
   })
 })
 
+test.each(['relay', 'edge', 'watchdog', 'agent'])('an option that %s does not know is not passed over', async (app) => {
+  await using child = new Child(app, process.execPath, [join(root, 'apps', app, 'src/main.ts'), '--port=9000'], {
+    PATH: process.env['PATH'] ?? '',
+    BATON_NATS_URL: log.server.url,
+    ...(app === 'edge' || app === 'agent' ? { BATON_PORT: '0' } : {}),
+  })
+  expect((await child.exited).code).toBe(2)
+  expect(child.output).toContain('--port=9000: no such option')
+})
+
 test('a busy port is one sentence on stderr, of any process that listens', async () => {
   const busy = createServer()
   await new Promise<void>((resolve) => void busy.listen(0, '127.0.0.1', resolve))
