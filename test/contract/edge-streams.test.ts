@@ -109,6 +109,8 @@ describe('an answer that is no stream', () => {
   test.each([
     ['bytes that are no request', 'GARBAGE\r\n\r\n', 400],
     ['headers without an end', `GET /runs HTTP/1.1\r\nHost: edge\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+    ['no Host in HTTP/1.1', 'GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+    ['what nobody can expect', 'GET /livez HTTP/1.1\r\nHost: edge\r\nExpect: x\r\nConnection: close\r\n\r\n', 417],
   ])('is a problem also for %s', async (_, bytes, status) => {
     using wire = new Wire(edge, bytes)
     await eventually('it is answered', () => wire.ended)

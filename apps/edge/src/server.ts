@@ -28,12 +28,23 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
   const requests = new WeakMap<Socket, number>()
   const server = createServer(
     // `drain` comes only from a socket that was full to this mark: it must not lie above what one client may hold.
-    { highWaterMark: Math.min(WRITE_BUFFER_BYTES, edge.config.clientBufferBytes), keepAliveTimeout: KEEP_ALIVE_MS },
+    {
+      highWaterMark: Math.min(WRITE_BUFFER_BYTES, edge.config.clientBufferBytes),
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // Node would refuse a request without one by an answer that has no body.
+      requireHostHeader: false,
+    },
     (request, response) => {
       if (count(requests, request.socket, response) > MAX_PIPELINED) return void request.socket.destroy()
+      if (request.headers.host === undefined && request.httpVersion === '1.1') {
+        return send(response, 400, 'HTTP/1.1 needs a Host header')
+      }
       void handle(request, response)
     },
   )
+  server.on('checkExpectation', (_, response: ServerResponse) => {
+    send(response, 417, 'nothing but 100-continue can be expected here')
+  })
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     // Behind a request that is being answered there is no place for another answer.
     if (socket.writable && (requests.get(socket) ?? 0) === 0) socket.write(refusal(error.code))
@@ -52,10 +63,26 @@ function refusal(code: string | undefined): string {
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? [408, 'the request did not come in time']
         : [400, 'this is not an HTTP request']
+  const { body, headers } = problemOf(status, detail)
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${body}`
+}
+
+/** Answers a request that is refused before the app sees it. */
+function send(response: ServerResponse, status: number, detail: string): void {
+  const { body, headers } = problemOf(status, detail)
+  response.writeHead(status, headers).end(body)
+}
+
+function problemOf(status: number, detail: string) {
   const title = STATUS_CODES[status] ?? 'Error'
   const body = JSON.stringify({ type: 'about:blank', title, status, code: 'invalid', detail })
-  const head = `content-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`
-  return `HTTP/1.1 ${status} ${title}\r\n${head}\r\n\r\n${body}`
+  const headers = {
+    'content-type': 'application/problem+json',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+  }
+  return { body, headers }
 }
 
 function count(requests: WeakMap<Socket, number>, socket: Socket, response: ServerResponse): number {
