@@ -1,3 +1,5 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Issuer, ISSUER, signToken } from '../kit/issuer.ts'
 import { eventually } from '../kit/eventually.ts'
@@ -101,4 +103,28 @@ test('an edge that starts while the set is away serves as soon as it is there', 
   await issuer.comeBack()
   await eventually('it is served', async () => (await status(edge, token)) === 200)
   await issuer[Symbol.asyncDispose]()
+})
+
+test('an issuer that sends without end is not listened to, and costs no memory', async () => {
+  let sent = 0
+  const server = createServer((_, response) => {
+    response.on('error', () => undefined)
+    const more = () => {
+      while (!response.destroyed && sent < 64 * 2 ** 20 && response.write(' '.repeat(2 ** 16))) sent += 2 ** 16
+      if (!response.destroyed) response.once('drain', more)
+    }
+    more()
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks.json`
+  try {
+    await using edge = await LocalEdge.start(log.server.url, {
+      auth: { keys: { kind: 'jwks', url }, algorithms: ['ES256'], issuers: [ISSUER], audience: null },
+    })
+    expect(await status(edge, await forge('key-1'))).toBe(503)
+    expect(sent).toBeLessThan(16 * 2 ** 20)
+  } finally {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
 })

@@ -47,6 +47,10 @@ describe('who may come in', () => {
     expect(complaints({ ...JWT, BATON_JWKS_URL: 'ftp://keys.example' })).toEqual([
       expect.stringContaining('BATON_JWKS_URL'),
     ])
+    // It could not be fetched, and would stand in the log with every attempt.
+    const [secret = ''] = complaints({ ...JWT, BATON_JWKS_URL: 'https://user:hunter2@keys.example/jwks' })
+    expect(secret).toContain('BATON_JWKS_URL: must hold no user or password')
+    expect(secret).not.toContain('hunter2')
     expect(complaints({ ...JWT, BATON_HOST: '0.0.0.0' })).toEqual([])
     expect(complaints({ BATON_JWKS_URL: 'https://keys.example/jwks' })).toEqual([
       expect.stringContaining('nothing would check them'),

@@ -39,8 +39,10 @@ function readKeys(values: AuthValues, complaints: string[]): Keys | null {
     return null
   }
   if (url !== undefined) {
-    if (/^https?:/i.test(url)) return { kind: 'jwks', url }
-    complaints.push('BATON_JWKS_URL: must be an http or https URL')
+    const { protocol, username, password } = new URL(url)
+    const isHttp = /^https?:$/.test(protocol)
+    if (isHttp && username === '' && password === '') return { kind: 'jwks', url }
+    complaints.push(`BATON_JWKS_URL: ${isHttp ? 'must hold no user or password' : 'must be an http or https URL'}`)
     return null
   }
   try {

@@ -1,4 +1,11 @@
-import { createRemoteJWKSet, errors, type FlattenedJWSInput, type JWSHeaderParameters } from 'jose'
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type FetchImplementation,
+  type FlattenedJWSInput,
+  type JWSHeaderParameters,
+} from 'jose'
 import { BatonError } from '@baton/core/errors'
 import type { Log } from '@baton/service/log'
 import { sleep } from '@baton/service/sleep'
@@ -17,6 +24,8 @@ const MAX_UNKNOWN = 1000
 const MAX_KID_CHARACTERS = 256
 const UNKNOWN_MS = 10_000
 const FETCH_MS = 5000
+/** A set is a few kilobytes; of an answer that is longer than this no more is held. */
+const MAX_SET_BYTES = 2 ** 20
 
 /**
  * The keys of an issuer, from its JWKS (RFC 7517). Keys once seen stay in use while the set cannot be had. An id never
@@ -45,6 +54,7 @@ export class RemoteKeys {
       cacheMaxAge: Infinity,
       cooldownDuration: Infinity,
       timeoutDuration: FETCH_MS,
+      [customFetch]: fetchSet,
     })
     this.#refresher = setInterval(() => void this.#lookAgain().catch(() => undefined), refreshMs)
     void this.#lookAgain().catch(() => undefined)
@@ -117,6 +127,19 @@ export class RemoteKeys {
     const [oldest] = this.#unknown.keys()
     if (this.#unknown.size > MAX_UNKNOWN && oldest !== undefined) this.#unknown.delete(oldest)
   }
+}
+
+const fetchSet: FetchImplementation = async (url, options) => {
+  const response = await fetch(url, options)
+  if (response.status !== 200) return response
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of response.body ?? []) {
+    bytes += part.byteLength
+    if (bytes > MAX_SET_BYTES) throw new BatonError('too_large', `the set of keys has more than ${MAX_SET_BYTES} bytes`)
+    parts.push(part)
+  }
+  return new Response(Buffer.concat(parts))
 }
 
 /** Whoever stands between us and the keys, and can change them, can make tokens. */
