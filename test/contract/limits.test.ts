@@ -138,6 +138,15 @@ describe('who asks, where no token says it', () => {
     expect(await opens(edge, { 'x-forwarded-for': '198.51.100.2' }, 2)).toBe(2)
   })
 
+  test('of IPv6 is a network, for one client has all of its addresses', async () => {
+    await using edge = await start({ opensPerClient: 2, trustedProxies: ['127.0.0.0/8'] })
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, at) => open(edge, { 'x-forwarded-for': `2001:db8::${at}` })),
+    )
+    expect(answers.filter((status) => status === 200).length).toBeLessThan(10)
+    expect(await opens(edge, { 'x-forwarded-for': '2001:db8:0:1::1' }, 2)).toBe(2)
+  })
+
   test('is the peer, whatever it says, where no proxy is trusted', async () => {
     await using edge = await start({ opensPerClient: 2 })
     const answers = await Promise.all(

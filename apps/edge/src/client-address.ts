@@ -13,14 +13,38 @@ export function trustedProxies(entries: readonly string[]): (address: string) =>
     list.addSubnet(address, bits, family === 6 ? 'ipv6' : 'ipv4')
   }
   return (address) => {
-    const plain = unmapped(address)
-    const family = isIP(plain)
-    return family !== 0 && list.check(plain, family === 6 ? 'ipv6' : 'ipv4')
+    const one = plain(address)
+    const family = isIP(one)
+    return family !== 0 && list.check(one, family === 6 ? 'ipv6' : 'ipv4')
   }
 }
 
-/** An IPv4 address as a dual-stack socket shows it is still that address. */
-const unmapped = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '')
+/**
+ * An address as it is written once, so that it cannot pass for many: an IPv4 address that a dual-stack socket shows as
+ * IPv6 is still that address, and a zone says nothing about who asks. What is no address stays as it is.
+ */
+function plain(text: string): string {
+  if (isIP(text) !== 6) return text
+  const [bare = ''] = text.split('%')
+  const address = new URL(`http://[${bare}]`).hostname.slice(1, -1)
+  const parts = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(address)?.slice(1)
+  return parts === undefined ? address : parts.flatMap((part) => bytesOf(Number.parseInt(part, 16))).join('.')
+}
+
+const bytesOf = (word: number): number[] => [word >> 8, word & 255]
+
+/**
+ * Whom a limit is for. Whoever has an IPv6 address has all of its network of 64 bits, and may come with another one
+ * each time. An IPv4 address, or the subject of a token, stands for itself.
+ */
+export function neighbourhood(client: string): string {
+  if (isIP(client) !== 6) return client
+  const [left = '', right] = client.split('::')
+  const before = left === '' ? [] : left.split(':')
+  const after = right === undefined || right === '' ? [] : right.split(':')
+  const whole = [...before, ...Array<string>(8 - before.length - after.length).fill('0'), ...after]
+  return `${whole.slice(0, 4).join(':')}::/64`
+}
 
 /** Some proxies add the port. */
 const withoutPort = (hop: string): string =>
@@ -35,8 +59,8 @@ export function clientAddress(
   forwardedFor: string | undefined,
   isTrusted: (address: string) => boolean,
 ): string {
-  let address = unmapped(peer ?? '')
-  const hops = (forwardedFor ?? '').split(',').map((hop) => unmapped(withoutPort(hop.trim())))
+  let address = plain(peer ?? '')
+  const hops = (forwardedFor ?? '').split(',').map((hop) => plain(withoutPort(hop.trim())))
   while (isTrusted(address)) {
     const hop = hops.pop()
     if (hop === undefined || isIP(hop) === 0) break

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { acceptsStream, isEventSource } from './accepts.ts'
 import { readAsked } from './asked.ts'
-import { clientAddress, trustedProxies } from './client-address.ts'
+import { clientAddress, neighbourhood, trustedProxies } from './client-address.ts'
 import { Connections } from './connections.ts'
 import { Rates } from './rates.ts'
 import { Pacer } from './pacer.ts'
@@ -129,6 +129,21 @@ describe('who asks', () => {
     expect(clientAddress('::1', 'forged, 198.51.100.1', isTrusted)).toBe('198.51.100.1')
     expect(clientAddress('::1', 'forged', isTrusted)).toBe('::1')
     expect(clientAddress('::1', undefined, isTrusted)).toBe('::1')
+  })
+
+  test('is one address however it is written', () => {
+    const spellings = ['2001:db8::abcd', '2001:DB8:0:0:0:0:0:ABCD', '2001:0db8::abcd', '[2001:db8::abcd]:443']
+    for (const spelling of spellings) expect(clientAddress('::1', spelling, isTrusted)).toBe('2001:db8::abcd')
+    for (const zone of ['eth0', 'eth1']) expect(clientAddress('::1', `fe80::1%${zone}`, isTrusted)).toBe('fe80::1')
+    expect(clientAddress('::ffff:0a01:0203', '::ffff:198.51.100.1', isTrusted)).toBe('198.51.100.1')
+  })
+
+  test('is limited with its neighbours, where one of them can have any of their addresses', () => {
+    const all = Array.from({ length: 1000 }, (_, at) => neighbourhood(`2001:db8:0:7::${at.toString(16)}`))
+    expect(new Set(all)).toEqual(new Set(['2001:db8:0:7::/64']))
+    expect(neighbourhood('2001:db8:0:8::1')).toBe('2001:db8:0:8::/64')
+    expect(neighbourhood('::1')).toBe('0:0:0:0::/64')
+    for (const whole of ['198.51.100.1', 'sub_2001:db8::1', '']) expect(neighbourhood(whole)).toBe(whole)
   })
 
   test.each(['nonsense', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0/8'])('%s is no range', (entry) => {

@@ -7,6 +7,7 @@ import { lastsMs } from './access/access.ts'
 import { acceptsStream } from './accepts.ts'
 import type { EdgeEnv } from './app.ts'
 import { Client } from './client.ts'
+import { neighbourhood } from './client-address.ts'
 import type { Edge } from './edge.ts'
 import type { Hold } from './feeds.ts'
 import { Problem } from './problem.ts'
@@ -55,7 +56,7 @@ export async function openStream<T extends Event>(
 ): Promise<Response> {
   const refusal = refusalOf(edge, c)
   if (refusal !== null) return refuse(edge, c, refusal)
-  const leave = edge.connections.enter(c.get('access').client)
+  const leave = edge.connections.enter(neighbourhood(c.get('access').client))
   if (leave === null) return refuse(edge, c, 'limit')
   edge.opening++
   let streams = false

@@ -3,7 +3,7 @@ import { isCode } from '@baton/core/errors'
 import { formatOwn, opening, STREAM_HEADERS } from '@baton/sse/format'
 import { isEventSource } from './accepts.ts'
 import type { EdgeEnv } from './app.ts'
-import { clientAddress } from './client-address.ts'
+import { clientAddress, neighbourhood } from './client-address.ts'
 import type { Edge } from './edge.ts'
 import { Problem } from './problem.ts'
 import { busyMs, type BusyReason } from './retry.ts'
@@ -16,7 +16,7 @@ export function refusalOf(edge: Edge, c: Context<EdgeEnv>): BusyReason | null {
   const { config } = edge
   if (edge.draining) return 'draining'
   if (config.maxConnections > 0 && edge.load >= config.maxConnections) return 'limit'
-  return edge.opens.take(c.get('access').client, performance.now()) ? null : 'limit'
+  return edge.opens.take(neighbourhood(c.get('access').client), performance.now()) ? null : 'limit'
 }
 
 /** The address of who asks: whom nobody knows better is known by that. */

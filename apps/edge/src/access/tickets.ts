@@ -3,6 +3,7 @@ import { BatonError } from '@baton/core/errors'
 import { NO_GRANTS } from '@baton/core/grants'
 import type { Nats } from '@baton/store/connect'
 import { makeTicket, openTicket, type Ticket } from '@baton/store/ticket-store'
+import { neighbourhood } from '../client-address.ts'
 import { Problem } from '../problem.ts'
 import { Rates } from '../rates.ts'
 import { lastsMs, unauthorized, type Access } from './access.ts'
@@ -56,10 +57,11 @@ export class Tickets {
   }
 
   async #ask(nats: Nats, text: string, address: string): Promise<Ticket> {
-    const found = this.#wrong.isOver(address, performance.now()) ? 'guessing' : await ask(nats, text)
+    const whom = neighbourhood(address)
+    const found = this.#wrong.isOver(whom, performance.now()) ? 'guessing' : await ask(nats, text)
     if (found === 'guessing') throw tooMany('wrong tickets per second', 1)
     if (found !== null) return found
-    this.#wrong.take(address, performance.now())
+    this.#wrong.take(whom, performance.now())
     throw unauthorized('no such ticket, or it was not opened in time, or its token has ended')
   }
 }

@@ -10,6 +10,7 @@ import { envelope } from '@baton/sse/format'
 import { lastsMs, requireGrant, type Access } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import { readAsked, type RunAsked } from '../asked.ts'
+import { neighbourhood } from '../client-address.ts'
 import type { Edge } from '../edge.ts'
 import { EventEntry } from '../entry.ts'
 import type { Feed } from '../feed.ts'
@@ -151,7 +152,8 @@ async function waitBeyond(
   signal: AbortSignal,
 ): Promise<void> {
   const { maxConnections } = edge.config
-  const leave = maxConnections > 0 && edge.load >= maxConnections ? null : edge.connections.enter(access.client)
+  const leave =
+    maxConnections > 0 && edge.load >= maxConnections ? null : edge.connections.enter(neighbourhood(access.client))
   if (leave === null) {
     throw new Problem(429, 'limit', 'too many requests wait; try again later', { 'retry-after': '2' })
   }
