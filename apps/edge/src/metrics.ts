@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
+import { addGauge, Counter, Histogram, type Registry } from '@baton/service/metrics'
 
 /** Why a stream to a client ended. */
 export type Closing = 'end' | 'left' | 'drain' | 'max-age' | 'token-expired' | 'too-slow'
@@ -88,15 +88,7 @@ export function createMetrics(
     buckets: [0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5],
     registers,
   })
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
+  const gauge = (name: string, help: string, read: () => number) => addGauge(registry, name, help, read)
   gauge('baton_edge_clients', 'Open streams', now.clients)
   gauge('baton_edge_feeds', 'Runs, topics and sets followed for clients', now.feeds)
   gauge('baton_edge_replays_running', 'Replays going on', now.replays)

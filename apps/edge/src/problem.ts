@@ -25,12 +25,14 @@ export function problemResponse(problem: Problem): Response {
   })
 }
 
+export const UNAVAILABLE = 'the store cannot be reached now; try again'
+
 /** What is said to callers of the failures whose own text names inner things. */
 const said: Partial<Record<Code, string>> = {
   in_flight: 'another change to the same thing is under way; try again',
   vanished: 'the store changed underneath; try again',
   unknown_outcome: 'the store did not confirm this in time; it may or may not have happened',
-  unavailable: 'the store cannot be reached now; try again',
+  unavailable: UNAVAILABLE,
   full: 'the store is at its limit',
   denied: 'this edge may not do that',
   unsupported: 'the store lacks something this needs',

@@ -5,7 +5,7 @@ import { isEventSource } from './accepts.ts'
 import type { EdgeEnv } from './app.ts'
 import { clientAddress, neighbourhood } from './client-address.ts'
 import type { Edge } from './edge.ts'
-import { Problem } from './problem.ts'
+import { Problem, UNAVAILABLE } from './problem.ts'
 import { busyMs, type BusyReason } from './retry.ts'
 
 /** A stream that cannot be decided on in this time is refused for now. */
@@ -26,7 +26,7 @@ export const addressOf = (edge: Edge, c: Context<EdgeEnv>): string =>
 const said: Record<BusyReason, { status: 429 | 503; detail: string }> = {
   limit: { status: 429, detail: 'too many streams; try again later' },
   draining: { status: 503, detail: 'this edge is going away; try again' },
-  unavailable: { status: 503, detail: 'the store cannot be reached now; try again' },
+  unavailable: { status: 503, detail: UNAVAILABLE },
 }
 
 /**

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
+import { addGauge, Counter, Histogram, type Registry } from '@baton/service/metrics'
 
 /** Every metric of a relay. Labels are bounded: never a run, a job or a URL. */
 export function createMetrics(
@@ -6,15 +6,7 @@ export function createMetrics(
   now: { runs: () => number; queueBytes: () => number; loopLagMs: () => number },
 ) {
   const registers = [registry]
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
+  const gauge = (name: string, help: string, read: () => number) => addGauge(registry, name, help, read)
   gauge('baton_relay_runs', 'Runs this relay owns', now.runs)
   gauge('baton_relay_queue_bytes', 'Events that wait for NATS, of all runs together', now.queueBytes)
   gauge('baton_relay_loop_lag_seconds', 'How late the timers of this process are', () => now.loopLagMs() / 1000)

@@ -1,5 +1,5 @@
 import { VERDICTS, type Verdict } from '@baton/core/judge'
-import { Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
+import { addGauge, Counter, Gauge, Histogram, type Registry } from '@baton/service/metrics'
 
 type Now = { readonly verdicts: () => ReadonlyMap<Verdict, number>; readonly observedMs: () => number }
 
@@ -17,15 +17,12 @@ export function createMetrics(registry: Registry, now: Now) {
       for (const verdict of VERDICTS) this.set({ verdict }, counts.get(verdict) ?? 0)
     },
   })
-  // oxlint-disable-next-line no-new -- as above
-  new Gauge({
-    name: 'baton_watchdog_observed_seconds',
-    help: 'For how long signs could be written and were looked for without a break: no verdict rests on a longer silence',
-    registers,
-    collect() {
-      this.set(now.observedMs() / 1000)
-    },
-  })
+  addGauge(
+    registry,
+    'baton_watchdog_observed_seconds',
+    'For how long signs could be written and were looked for without a break: no verdict rests on a longer silence',
+    () => now.observedMs() / 1000,
+  )
   const counter = <T extends string>(name: string, help: string, ...labelNames: T[]) =>
     new Counter({ name, help, labelNames, registers })
   return {

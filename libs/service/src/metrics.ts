@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 export { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
@@ -8,3 +8,14 @@ export function processRegistry(): Registry {
   collectDefaultMetrics({ register: registry })
   return registry
 }
+
+/** A gauge that is read the moment somebody asks. */
+export const addGauge = (registry: Registry, name: string, help: string, read: () => number): Gauge =>
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(read())
+    },
+  })
