@@ -18,23 +18,34 @@
  *   GET  /livez, /readyz
  */
 import { parseArgs } from 'node:util'
-import { readConfig } from '@baton/service/config'
-import { orExit, sayWhyNotStarted } from '@baton/service/run-service'
+import { ConfigError, readConfig } from '@baton/service/config'
+import { CHECK_CONFIG, orExit, sayWhyNotStarted } from '@baton/service/run-service'
 import { appVariables } from '@baton/service/app-variables'
 import { allVariables, secretPattern } from '@baton/service/variables'
 import { startAgent } from './agent.ts'
 
-const config = orExit(() =>
-  readConfig(process.env, appVariables.agent, { others: allVariables, patterns: [secretPattern] }),
-)
-const { values } = parseArgs({
-  options: { port: { type: 'string' }, host: { type: 'string' }, log: { type: 'string' } },
-})
-const agent = await startAgent({
-  port: values.port === undefined ? config.BATON_PORT : Number(values.port),
-  host: values.host ?? config.BATON_HOST,
-  log: values.log ?? null,
-}).catch((error: unknown) => {
+const text = { type: 'string' } as const
+const options = { port: text, host: text, log: text, [CHECK_CONFIG.slice(2)]: { type: 'boolean' } } as const
+
+function readOptions() {
+  try {
+    return parseArgs({ options }).values
+  } catch (error) {
+    throw new ConfigError([(error as Error).message])
+  }
+}
+
+function read() {
+  const config = readConfig(process.env, appVariables.agent, { others: allVariables, patterns: [secretPattern] })
+  const { port, host, log } = readOptions()
+  return {
+    port: port === undefined ? config.BATON_PORT : Number(port),
+    host: host ?? config.BATON_HOST,
+    log: log ?? null,
+  }
+}
+
+const agent = await startAgent(orExit(read, { hasOptions: true })).catch((error: unknown) => {
   sayWhyNotStarted(error)
   throw error
 })

@@ -61,11 +61,12 @@ export const CHECK_CONFIG = '--check-config'
 
 /**
  * Reads the configuration or says what is wrong with it, on stderr, and exits 2. Asked only to check it, exits 0 where
- * nothing is wrong. Anything else on the command line was meant to say something, and would go unheard: exits 2, too.
+ * nothing is wrong. Anything else on the command line was meant to say something, and would go unheard: exits 2, too,
+ * unless `read` reads the command line itself (`hasOptions`).
  */
-export function orExit<T>(read: () => T): T {
+export function orExit<T>(read: () => T, { hasOptions = false } = {}): T {
   const unknown = process.argv.slice(2).find((argument) => argument !== CHECK_CONFIG)
-  if (unknown !== undefined) {
+  if (unknown !== undefined && !hasOptions) {
     process.stderr.write(`${unknown}: no such option; all but ${CHECK_CONFIG} is said by BATON_* in the environment\n`)
     process.exit(2)
   }
