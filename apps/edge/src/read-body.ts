@@ -14,10 +14,16 @@ export async function readBytes(request: Request, limitBytes: number): Promise<B
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge()
   const parts: Uint8Array[] = []
   let bytes = 0
-  for await (const part of request.body ?? []) {
-    bytes += part.byteLength
-    if (bytes > limitBytes) throw tooLarge()
-    parts.push(part)
+  try {
+    for await (const part of request.body ?? []) {
+      bytes += part.byteLength
+      if (bytes > limitBytes) throw tooLarge()
+      parts.push(part)
+    }
+  } catch (error) {
+    if (error instanceof Problem) throw error
+    // Whoever likes can break off: that is no failure of this process, and not for its log.
+    throw new Problem(400, 'invalid', 'the body came only in part', { connection: 'close' })
   }
   return Buffer.concat(parts)
 }
