@@ -41,6 +41,7 @@ test.each([
   [{ BATON_ON_ORPHAN: 'ignore' }, 'BATON_ON_ORPHAN'],
   [{ BATON_WEBHOOK_URL: 'ftp://x/' }, 'BATON_WEBHOOK_URL: must be an http or https URL'],
   [{ BATON_WEBHOOK_URL: 'here' }, 'BATON_WEBHOOK_URL'],
+  [{ BATON_WEBHOOK_URL: 'https://user:key@hooks.example/' }, 'BATON_WEBHOOK_URL: must hold no user or password'],
   [{ BATON_CLAIM_TTL_MS: '4000' }, 'BATON_CLAIM_TTL_MS: must be at least 3'],
   [{ BATON_STAL_MS: '1' }, 'BATON_STAL_MS: no such variable'],
 ])('%o is refused', (environment, complaint) => {

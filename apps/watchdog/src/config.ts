@@ -45,8 +45,15 @@ function complaints(values: Values): string[] {
   return [
     ...thresholdComplaints(values),
     ...(ttlMs < 3 * renewMs ? [`BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS (${3 * renewMs})`] : []),
-    ...(url === undefined || /^https?:/i.test(url) ? [] : ['BATON_WEBHOOK_URL: must be an http or https URL']),
+    ...(url === undefined ? [] : webhookComplaints(new URL(url))),
   ]
+}
+
+function webhookComplaints({ protocol, username, password }: URL): string[] {
+  if (!/^https?:$/.test(protocol)) return ['BATON_WEBHOOK_URL: must be an http or https URL']
+  // No request can be made to it: every alert would be tried for a day, and then given up.
+  if (username !== '' || password !== '') return ['BATON_WEBHOOK_URL: must hold no user or password']
+  return []
 }
 
 export type WatchdogConfig = ReturnType<typeof watchdogConfig>
