@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { forAllTests } from '../kit/for-all-tests.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
-import { BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
+import { bearer, BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { indexOf, SseClient } from '../kit/sse-client.ts'
 import { writeTopics } from '../kit/topics.ts'
 import { endEvent, writeEvents, writeRange } from '../kit/write-events.ts'
@@ -23,9 +23,7 @@ forAllTests(async (keep) => {
   )
 })
 
-const bearer = async (baton: unknown, claims: Claims = {}) => ({
-  authorization: `Bearer ${await signToken({ baton, ...claims })}`,
-})
+const holding = (baton: unknown, claims: Claims = {}) => bearer({ baton, ...claims })
 const ask = (path: string, headers: Record<string, string> = {}, init: RequestInit = {}): Promise<Response> =>
   fetch(`${edge.url}${path}`, { ...init, headers })
 const status = async (path: string, headers: Record<string, string> = {}, init: RequestInit = {}): Promise<number> => {
@@ -60,7 +58,7 @@ describe('without a token', () => {
 })
 
 test('a token that grants nothing opens no route there is: who adds one has to decide who may', async () => {
-  const headers = await bearer({})
+  const headers = await holding({})
   const allowed: string[] = []
   for (const [path, methods] of Object.entries((await document()).paths)) {
     for (const [method, { security }] of Object.entries(methods)) {
@@ -80,12 +78,12 @@ test('a token that grants nothing opens no route there is: who adds one has to d
 describe('grants', () => {
   beforeAll(async () => {
     for (const run of ['mine', 'theirs']) await writeEvents(log.nats, run, [endEvent(1)])
-    const all = await bearer({ manage: ['run:*'] })
+    const all = await holding({ manage: ['run:*'] })
     for (const run of ['listed-1', 'listed-2', 'other']) expect(await status('/runs', all, registration(run))).toBe(201)
   })
 
   test('a run is read by who may follow it', async () => {
-    const headers = await bearer({ subscribe: ['run:mine'] })
+    const headers = await holding({ subscribe: ['run:mine'] })
     for (const path of ['/runs/%/events', '/runs/%/history', '/runs/events?run=%']) {
       expect(await status(path.replace('%', 'mine'), headers)).toBe(200)
       expect(await status(path.replace('%', 'theirs'), headers)).toBe(403)
@@ -94,13 +92,13 @@ describe('grants', () => {
     }
     expect(await status('/runs/events?run=mine&run=theirs', headers)).toBe(403)
     expect(await status('/runs/mine/cancel', headers, { method: 'POST' })).toBe(403)
-    const every = await bearer({ subscribe: ['run:*'] })
+    const every = await holding({ subscribe: ['run:*'] })
     expect(await status('/runs/events?run=mine&run=theirs', every)).toBe(200)
     expect(await status('/runs/no-such-run', every)).toBe(404)
   })
 
   test('a list holds only what is granted, on every page of it', async () => {
-    const headers = await bearer({ subscribe: ['run:listed-1'], manage: ['run:listed-2'] })
+    const headers = await holding({ subscribe: ['run:listed-1'], manage: ['run:listed-2'] })
     const list = async (query: string) =>
       (await (await ask(`/runs${query}`, headers)).json()) as { runs: { run: string }[]; next: string | null }
     expect((await list('')).runs.map(({ run }) => run)).toEqual(['listed-1', 'listed-2'])
@@ -110,7 +108,7 @@ describe('grants', () => {
   })
 
   test('to manage a run is to register, see and cancel it, and not to read it', async () => {
-    const headers = await bearer({ manage: ['run:managed'] })
+    const headers = await holding({ manage: ['run:managed'] })
     expect(await status('/runs', headers, registration('other-one'))).toBe(403)
     expect(await status('/runs', headers, { method: 'POST', body: '{"url":"http://127.0.0.1:9/"}' })).toBe(403)
     expect(await status('/runs', headers, registration('managed'))).toBe(201)
@@ -120,13 +118,13 @@ describe('grants', () => {
     expect(await status('/runs/managed/cancel', headers, { method: 'POST' })).toBe(202)
     expect(await status('/relays', headers)).toBe(403)
     expect(await status('/metrics', headers)).toBe(403)
-    const all = await bearer({ manage: ['run:*'] })
+    const all = await holding({ manage: ['run:*'] })
     expect(await status('/relays', all)).toBe(200)
     expect(await status('/metrics', all)).toBe(200)
   })
 
   test('a topic is published to and followed by who was granted that, and a wildcard is not narrowed', async () => {
-    const headers = await bearer({ subscribe: ['topic:orders.>', 'topic:labels.1'], publish: ['topic:orders.*'] })
+    const headers = await holding({ subscribe: ['topic:orders.>', 'topic:labels.1'], publish: ['topic:orders.*'] })
     const post = { method: 'POST', body: 'x' }
     expect(await status('/topics/orders.1', headers, post)).toBe(201)
     for (const topic of ['orders.1.2', 'orders', 'labels.1'])
@@ -150,7 +148,7 @@ describe('grants', () => {
 
   test('a replay holds what is granted, and nothing of what lies between', async () => {
     for (const topic of ['open.1', 'secret.1', 'open.2', 'secret.2']) await writeTopics(log.nats, topic, 1, 20)
-    const headers = await bearer({ subscribe: ['topic:open.>'] })
+    const headers = await holding({ subscribe: ['topic:open.>'] })
     await using client = new SseClient({ urls: [`${edge.url}/topics/events?topic=open.>&from=start`], headers })
     await client.untilEvents(40)
     expect(client.events.every(({ event }) => event?.startsWith('open.'))).toBe(true)
@@ -160,7 +158,7 @@ describe('grants', () => {
 test('a stream ends with its token, after all there was, and who returns with it gets 401', async () => {
   await writeRange(log.nats, 'long', 1, 50)
   // A token is taken for 5 s after its end, since clocks differ.
-  const headers = await bearer({ subscribe: ['run:long'] }, { exp: Math.floor(Date.now() / 1000) - 2 })
+  const headers = await holding({ subscribe: ['run:long'] }, { exp: Math.floor(Date.now() / 1000) - 2 })
   await using client = new SseClient({ urls: [`${edge.url}/runs/long/events`], headers })
   await client.untilEvents(50)
   await writeRange(log.nats, 'long', 51, 60)
@@ -172,7 +170,7 @@ test('a stream ends with its token, after all there was, and who returns with it
 })
 
 test('no cache may hand on an answer that a token opened', async () => {
-  const headers = await bearer({ subscribe: ['run:mine'] })
+  const headers = await holding({ subscribe: ['run:mine'] })
   for (const path of ['/runs', '/runs/mine', '/runs/mine/history', '/runs/mine/events', '/runs/theirs']) {
     const response = await ask(path, headers)
     await response.body?.cancel()

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
-import { BY_SECRET, ISSUER, signToken, type Claims } from '../kit/issuer.ts'
+import { bearer, BY_SECRET, ISSUER, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 import { SseClient } from '../kit/sse-client.ts'
@@ -22,9 +22,8 @@ afterAll(() => log[Symbol.asyncDispose]())
 const start = (config: Partial<EdgeConfig>): Promise<LocalEdge> => LocalEdge.start(log.server.url, config)
 type Headers = Record<string, string>
 /** All come from one address here: only their tokens tell them apart. */
-const as = async (sub: string, claims: Claims = {}): Promise<Headers> => ({
-  authorization: `Bearer ${await signToken({ sub, baton: { subscribe: ['run:*', 'topic:>'], publish: ['topic:>'] }, ...claims })}`,
-})
+const as = (sub: string, claims: Claims = {}): Promise<Headers> =>
+  bearer({ sub, baton: { subscribe: ['run:*', 'topic:>'], publish: ['topic:>'] }, ...claims })
 async function open(edge: LocalEdge, headers: Headers, path = '/runs/r1/events'): Promise<number> {
   const response = await fetch(`${edge.url}${path}`, { headers })
   await response.body?.cancel()

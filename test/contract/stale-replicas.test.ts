@@ -4,7 +4,7 @@ import { STREAM } from '@baton/store/names'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
 import { indexes, range } from '../kit/follow.ts'
-import { BY_SECRET, signToken } from '../kit/issuer.ts'
+import { askTicket, BY_SECRET } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { makeReplicas } from '../kit/log-server.ts'
 import { NatsCluster } from '../kit/nats-cluster.ts'
@@ -53,8 +53,7 @@ const READ = [STREAM.runs, STREAM.topics, 'KV_runs', 'KV_status', 'KV_claims', '
 
 /** The address of a stream, with a ticket that was made a moment ago where the test is. */
 async function ticketed(path: string): Promise<string> {
-  const authorization = `Bearer ${await signToken({ baton: { subscribe: ['run:*', 'topic:>'] } })}`
-  const response = await fetch(`${near.url}/tickets`, { method: 'POST', headers: { authorization } })
+  const response = await askTicket(near, { baton: { subscribe: ['run:*', 'topic:>'] } })
   if (response.status !== 201) throw new Error(`no ticket: ${response.status} ${await response.text()}`)
   return `${path}ticket=${((await response.json()) as { ticket: string }).ticket}`
 }

@@ -9,6 +9,7 @@ import { STREAM } from '@baton/store/names'
 import { publish } from '@baton/store/publish'
 import { ensureTopology } from '@baton/store/topology'
 import { Child } from '../kit/child.ts'
+import { connectAs } from '../kit/connect-as.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findBinary, root } from '../kit/find-binary.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
@@ -26,11 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => connections.disposeAsync())
 
-async function as(role: Role): Promise<Nats> {
-  const nats = await connectNats({ servers: [server.urlOf(role)], name: `test-${role}` }, AbortSignal.timeout(20_000))
-  connections.defer(() => nats.nc.close())
-  return nats
-}
+const as = async (role: Role): Promise<Nats> => connections.use(await connectAs(server, role)).nats
 
 /** As whoever asks for an ack of JetStream does. */
 const store = (subject: string, data: string) => publish(must(team), subject, data, headers(), 5000)

@@ -5,7 +5,7 @@ import { BUCKET } from '@baton/store/names'
 import { ensureTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
 import { forAllTests } from '../kit/for-all-tests.ts'
-import { BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
+import { askTicket, bearer, BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer } from '../kit/nats-server.ts'
@@ -34,8 +34,7 @@ const inSeconds = (seconds: number): number => Math.floor(Date.now() / 1000) + s
 const GRANTS = { subscribe: ['run:r1', 'topic:orders.*'], publish: ['topic:>'], manage: ['run:*'] }
 
 async function askFor(claims: Claims = {}): Promise<Response> {
-  const authorization = `Bearer ${await signToken({ baton: GRANTS, ...claims })}`
-  return fetch(`${one.url}/tickets`, { method: 'POST', headers: { authorization } })
+  return askTicket(one, { baton: GRANTS, ...claims })
 }
 async function makeTicket(claims: Claims = {}): Promise<Made> {
   const response = await askFor(claims)
@@ -71,8 +70,7 @@ test('a ticket opens streams at another edge, again and again, of what its token
 test('a ticket waits a minute to be opened, by the clock of the bucket, and not longer than its token', async () => {
   await using usual = await LocalEdge.start(log.server.url, { auth: AUTH.auth })
   const ask = async (claims: Claims) => {
-    const authorization = `Bearer ${await signToken({ baton: GRANTS, ...claims })}`
-    const response = await fetch(`${usual.url}/tickets`, { method: 'POST', headers: { authorization } })
+    const response = await askTicket(usual, { baton: GRANTS, ...claims })
     expect(response.headers.get('cache-control')).toBe('no-store')
     const made = (await response.json()) as Made
     const [owner, place] = made.ticket.split('.')
@@ -103,7 +101,7 @@ test('a ticket does nothing but open streams, and goes with no other token', asy
   for (const path of ['/topics/orders.1', '/tickets', '/runs/r1/cancel', '/runs/r1/events']) {
     expect(await status(`${one.url}${path}?ticket=${ticket}`, { method: 'POST', body: 'x' })).toBe(401)
   }
-  const authorization = `Bearer ${await signToken({ baton: GRANTS })}`
+  const { authorization } = await bearer({ baton: GRANTS })
   expect(await status(stream(one, ticket), { headers: { authorization } })).toBe(401)
   expect(await status(stream(one, `${ticket}&ticket=another`))).toBe(401)
   expect(await status(stream(one, ticket), { headers: { cookie: 'baton=stale' } })).toBe(200)
@@ -164,7 +162,7 @@ test('an address that guesses too fast has to wait, and opened tickets from ther
 test('one token has a bounded number of them, whoever asks and however fast', async () => {
   const at = await LocalEdge.start(log.server.url, { ...AUTH, ticketOpenMs: 60_000 })
   try {
-    const authorization = `Bearer ${await signToken({ baton: GRANTS, jti: 'greedy' })}`
+    const { authorization } = await bearer({ baton: GRANTS, jti: 'greedy' })
     const ask = async () => {
       const response = await fetch(`${at.url}/tickets`, { method: 'POST', headers: { authorization } })
       return { status: response.status, retryAfter: response.headers.get('retry-after') }
@@ -205,7 +203,7 @@ test('a token is one token however its signature is written', async () => {
 test('while NATS is away an edge goes on with the tickets it knows, and says of others that it cannot know', async () => {
   await using apart = await LogServer.start()
   await using edge = await LocalEdge.start(apart.server.url, AUTH)
-  const authorization = `Bearer ${await signToken({ baton: GRANTS })}`
+  const { authorization } = await bearer({ baton: GRANTS })
   const ask = async () =>
     ((await (await fetch(`${edge.url}/tickets`, { method: 'POST', headers: { authorization } })).json()) as Made).ticket
   await writeTopic(apart.nats, 'orders.1', 'paid')
@@ -234,8 +232,7 @@ test('the NATS user of an edge may do all that tickets take', async () => {
   try {
     await ensureTopology(operator, SMALL_TOPOLOGY)
     await using edge = await LocalEdge.start(server.urlOf('edge'), AUTH)
-    const authorization = `Bearer ${await signToken({ baton: GRANTS })}`
-    const response = await fetch(`${edge.url}/tickets`, { method: 'POST', headers: { authorization } })
+    const response = await askTicket(edge, { baton: GRANTS })
     expect(response.status).toBe(201)
     const { ticket } = (await response.json()) as Made
     await using other = await LocalEdge.start(server.urlOf('edge'), AUTH)

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
-import { connectNats } from '@baton/store/connect'
 import { ensureTopology } from '@baton/store/topology'
 import { batonAnswer } from '../kit/baton.ts'
+import { connectAs } from '../kit/connect-as.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 import { startEdge, startRelay, type App } from '../kit/process.ts'
@@ -43,7 +43,7 @@ test('a relay and an edge that may not make what is missing say so once, wait un
   expect(ready).toBe(0)
   // To be away for a moment is no reason to give up.
   await server.restart()
-  await using operator = await connectOperator(server)
+  await using operator = await connectAs(server, 'operator')
   await ensureTopology(operator.nats, SMALL_TOPOLOGY)
   await using relay = await relaying
   await using edge = await serving
@@ -58,11 +58,6 @@ test('a relay and an edge that may not make what is missing say so once, wait un
     })
   }
 })
-
-async function connectOperator(server: NatsServer) {
-  const nats = await connectNats({ servers: [server.urlOf('operator')], name: 'test' }, AbortSignal.timeout(20_000))
-  return { nats, [Symbol.asyncDispose]: () => nats.nc.close() }
-}
 
 test('the operator sets everything up; another user is told that it may not', async () => {
   await using server = await NatsServer.start({ users: true })

@@ -2,11 +2,12 @@ import { headers, nuid } from '@nats-io/nats-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { publishBatch } from '@baton/store/batch'
 import { listKeys, readKey, watchKeys, writeKey } from '@baton/store/bucket'
-import { connectNats, type Nats } from '@baton/store/connect'
+import type { Nats } from '@baton/store/connect'
 import { directGet } from '@baton/store/direct-get'
 import { BUCKET, STREAM, topicSubject } from '@baton/store/names'
 import { makeTicket, openTicket } from '@baton/store/ticket-store'
 import { ensureTopology } from '@baton/store/topology'
+import { connectAs } from '../kit/connect-as.ts'
 import { eventually, steadily } from '../kit/eventually.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer, type Role } from '../kit/nats-server.ts'
@@ -24,11 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => connections.disposeAsync())
 
-async function as(role: Role): Promise<Nats> {
-  const nats = await connectNats({ servers: [server.urlOf(role)], name: `test-${role}` }, AbortSignal.timeout(20_000))
-  connections.defer(() => nats.nc.close())
-  return nats
-}
+const as = async (role: Role): Promise<Nats> => connections.use(await connectAs(server, role)).nats
 
 const publish = (...subjects: string[]): Attempt[] => subjects.map((subject) => ['publish', subject])
 const subscribe = (...subjects: string[]): Attempt[] => subjects.map((subject) => ['subscribe', subject])

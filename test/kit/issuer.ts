@@ -26,6 +26,15 @@ export function signToken(
   return new SignJWT({ iss: ISSUER, sub: 'somebody', exp, ...claims }).setProtectedHeader(header).sign(key)
 }
 
+/** The header that shows such a token. */
+export const bearer = async (claims: Claims = {}): Promise<{ authorization: string }> => ({
+  authorization: `Bearer ${await signToken(claims)}`,
+})
+
+/** Asks an edge for a ticket with such a token. */
+export const askTicket = async (edge: { readonly url: string }, claims: Claims): Promise<Response> =>
+  fetch(`${edge.url}/tickets`, { method: 'POST', headers: await bearer(claims) })
+
 type Pair = { readonly kid: string; readonly jwk: JWK; readonly privateKey: CryptoKey }
 
 /** An issuer with a JWKS over HTTP: its keys can change, and it can be away. */

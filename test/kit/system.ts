@@ -7,6 +7,7 @@ import type { Verdict } from '@baton/core/judge'
 import type { Claim } from '@baton/core/records'
 import { test as base } from 'vitest'
 import { livingChildren } from './child.ts'
+import { connectAs } from './connect-as.ts'
 import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
 import { SMALL_TOPOLOGY } from './log-server.ts'
@@ -123,10 +124,8 @@ export class System {
   }
 
   /** A connection as the user of a role. */
-  async connect(role: Role): Promise<{ nats: Nats } & AsyncDisposable> {
-    const servers = this.#nats.urlOf(role).split(',')
-    const nats = await connectNats({ servers, name: `test-${role}` }, AbortSignal.timeout(20_000))
-    return { nats, [Symbol.asyncDispose]: () => nats.nc.close() }
+  connect(role: Role): Promise<{ nats: Nats } & AsyncDisposable> {
+    return connectAs(this.#nats, role)
   }
 
   edgeUrl(path: string, at = 0): string {

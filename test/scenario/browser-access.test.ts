@@ -8,7 +8,7 @@ import { startChromium } from '../kit/chromium.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findGateway } from '../kit/find-gateway.ts'
 import { Gateway } from '../kit/gateway.ts'
-import { ISSUER, SECRET, signToken } from '../kit/issuer.ts'
+import { askTicket, ISSUER, SECRET, signToken } from '../kit/issuer.ts'
 import { testWithSystem } from '../kit/system.ts'
 import { writeTopic, writeTopics } from '../kit/topics.ts'
 
@@ -94,8 +94,7 @@ test.skipIf(browser === null || envoy === null)(
   'I2: with a ticket a page of another site follows, and goes on at the other edge with the same ticket',
   async ({ system, context }) => {
     await using gateway = await Gateway.start('envoy', envoy ?? '', { edges: system.edges })
-    const asking = { method: 'POST', headers: { authorization: `Bearer ${await signToken({ baton })}` } }
-    const made = await fetch(`${gateway.url}/tickets`, asking)
+    const made = await askTicket(gateway, { baton })
     expect(made.status).toBe(201)
     const { ticket } = (await made.json()) as { ticket: string }
     const page = await pageAt(context, elsewhere)
