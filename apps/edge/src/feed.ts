@@ -230,6 +230,8 @@ export class Feed<T extends Event> implements Source {
     for await (const page of this.scope.pages(this.last, false, this.#over.signal)) {
       for (const event of page) await this.#read(event)
       if (!this.#splice.waiting && reached(this.last)) return
+      // What was heard meanwhile goes further: it is not read page by page as well.
+      if (this.last.sequence > (page.at(-1)?.sequence ?? this.last.sequence)) return
     }
   }
 

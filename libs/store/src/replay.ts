@@ -7,9 +7,13 @@ import type { Nats } from './connect.ts'
 import { fromNats } from './nats-errors.ts'
 import { runSubject, STREAM } from './names.ts'
 
-/** A page without its first message for so long is begun anew: ordered consumers of nats.js can stay silent for good. */
+/**
+ * A page to which nothing was added for so long is over, by our own clock: an ordered consumer of nats.js whose node is
+ * gone asks for it for ever, and one whose end of a page was lost on the way waits for it.
+ */
 const STALL_MS = 2000
-/** Bounds what one replay holds in memory; a page holds at most 100 messages besides. */
+const PAGE_MESSAGES = 100
+/** Bounds what one replay holds in memory, with the number of messages. */
 const PAGE_BYTES = 2 * 2 ** 20
 /** A page that could hold nothing for a single message would never come. */
 const HEADROOM_BYTES = 64 * 1024
@@ -91,15 +95,18 @@ async function readPage(nats: Nats, consumer: Consumer, signal: AbortSignal): Pr
   const messages: ConsumerMessages = await consumer.fetch({ max_bytes: bytes, expires: STALL_MS })
   const stop = () => void messages.close()
   signal.addEventListener('abort', stop, { once: true })
+  const stalled = setTimeout(stop, STALL_MS)
   try {
     for await (const message of messages) {
       page.push(message)
-      if (message.info.pending === 0) break
+      if (message.info.pending === 0 || page.length >= PAGE_MESSAGES) break
+      stalled.refresh()
     }
   } catch (error) {
     // The server ends a page that has no room for the next message with an error; what came before it is whole.
     if (page.length === 0) throw error
   } finally {
+    clearTimeout(stalled)
     signal.removeEventListener('abort', stop)
     await messages.close()
   }
