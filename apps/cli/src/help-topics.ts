@@ -78,7 +78,7 @@ after it, at any edge.`,
     "url": "http://agent/jobs/1/stream",
     "resume": "auto",                      auto, last-event-id, replay or none
     "headers": {"x-tenant": "7"},          no keys in here
-    "secret": "NAME",                      the relay's BATON_SECRET_NAME: a bearer
+    "secret": "NAME",                      BATON_SECRET_NAME as a bearer token
     "secretHeader": "x-api-key",           … or in this header
     "cancel": "http://agent/jobs/1/cancel" one POST when the run is cancelled
   }],
