@@ -1,6 +1,5 @@
 import { BatonError } from '@baton/core/errors'
 import {
-  isConnected,
   judge,
   provenVerdict,
   shownVerdict,
@@ -9,8 +8,8 @@ import {
   type Thresholds,
   type Verdict,
 } from '@baton/core/judge'
-import { Observation, type Presence } from '@baton/core/observation'
-import { WATCHDOG } from '@baton/core/records'
+import { Observation } from '@baton/core/observation'
+import { presenceOf, verdictIn } from '@baton/core/run-state'
 import type { Log } from '@baton/service/log'
 import { readAlerts } from '@baton/store/alerts'
 import type { Nats } from '@baton/store/connect'
@@ -84,7 +83,7 @@ export class RunJudge {
       doubtful.map(({ known }) => known.run),
     )
     const health = ({ known, signs, thresholds }: Case): Verdict | null =>
-      fitting(known, shownVerdict(alerts.get(known.run)?.verdict ?? null, signs, thresholds, observedMs))
+      verdictIn(stateOf(known), shownVerdict(alerts.get(known.run)?.verdict ?? null, signs, thresholds, observedMs))
     return new Map(
       cases.map((one) => {
         const { livenessAgeMs, progressAgeMs } = one.signs
@@ -100,7 +99,7 @@ export class RunJudge {
   }
 
   #signs(known: Known, signs: RunSigns | null): Signs {
-    const { owned, connected } = presenceOf(known)
+    const { owned, connected } = presenceOf(known.status, known.claim)
     const ages = this.#observation.ages(known.run, performance.now())
     return {
       status: known.status,
@@ -132,7 +131,7 @@ export class RunJudge {
       }
       this.#madeAtMs = await bucketMadeAtMs(nats)
       const live = [...runs.all()].filter(({ status }) => status?.state !== 'ended')
-      this.#observation.looked(nowMs, new Map(live.map((known) => [known.run, presenceOf(known)])))
+      this.#observation.looked(nowMs, new Map(live.map(({ run, status, claim }) => [run, presenceOf(status, claim)])))
     } catch (error) {
       if (this.#signal.aborted) return
       if (!(error instanceof BatonError)) throw error
@@ -143,17 +142,3 @@ export class RunJudge {
     }
   }
 }
-
-/** What nobody can run has no health; what nobody has begun does not run, but that nobody begins it is trouble in the end. */
-function fitting(known: Known, verdict: Verdict | null): Verdict | null {
-  const state = stateOf(known)
-  if (state === 'invalid') return null
-  const isTrouble = verdict === 'disconnected' || verdict === 'orphaned'
-  return state === 'waiting' && !isTrouble ? null : verdict
-}
-
-/** A watchdog that holds a claim is ending the run, not tailing it. */
-const presenceOf = ({ claim, status }: Known): Presence => ({
-  owned: claim !== null && claim.relay !== WATCHDOG,
-  connected: isConnected(status),
-})

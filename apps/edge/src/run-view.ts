@@ -2,6 +2,7 @@ import { advance, EMPTY_CHECKPOINT } from '@baton/core/cursor'
 import { DEFAULT_TERMINAL_TYPES, END, readEnd } from '@baton/core/event'
 import type { Claim, RunStatus } from '@baton/core/records'
 import type { Parsed, RunSpec } from '@baton/core/run'
+import { runState, type RunState } from '@baton/core/run-state'
 import { formatPosition } from '@baton/core/position'
 import type { Place } from '@baton/core/servable'
 import { runOrder } from '@baton/core/splice'
@@ -23,14 +24,7 @@ export type Known = {
   readonly claim: Claim | null
 }
 
-export type RunState = RunView['state']
-
-/** Ended is final; an invalid registration is nobody's; running means that somebody has it. */
-export function stateOf({ registration, status, claim }: Known): RunState {
-  if (status?.state === 'ended') return 'ended'
-  if (registration?.ok === false) return 'invalid'
-  return claim !== null || status?.state === 'running' ? 'running' : 'waiting'
-}
+export const stateOf = ({ registration, status, claim }: Known): RunState => runState(registration, status, claim)
 
 /** What the buckets say of one run now. That there is nothing is the leaders' word. */
 export async function readKnown(nats: Nats, run: string): Promise<Known> {

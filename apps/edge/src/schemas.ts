@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import { VERDICTS } from '@baton/core/judge'
 import { manyJobsSchema, oneJobSchema } from '@baton/core/run'
+import { RUN_STATES } from '@baton/core/run-state'
 
 /** What goes in and out over HTTP. The same schemas check requests and make `/openapi.json`. */
 
@@ -10,7 +11,7 @@ const age = z.number().nullable()
 export const runViewSchema = z
   .object({
     run: z.string(),
-    state: z.enum(['waiting', 'running', 'ended', 'invalid']),
+    state: z.enum(RUN_STATES),
     reason: z.string().optional().openapi({ description: 'Why the registration is invalid.' }),
     end: z
       .object({ reason: z.enum(['completed', 'failed', 'cancelled', 'orphaned']), detail: z.string().nullable() })

@@ -4,7 +4,7 @@ import type { Nats } from '@baton/store/connect'
 import { readRegistration, readStatus, requestCancel } from '@baton/store/registry'
 import { CommandError } from '../exit.ts'
 import type { Print } from '../print.ts'
-import { endText, noSuchRun } from '../run-state.ts'
+import { endText, noSuchRun } from '../run-texts.ts'
 import type { Tools } from '../surroundings.ts'
 
 /** `baton runs cancel`: asks for the end of a run; its owner carries it out. */

@@ -1,6 +1,7 @@
 import { Option, type Command } from 'commander'
 import type { Claim, RunStatus } from '@baton/core/records'
 import { parseRunRecord } from '@baton/core/run'
+import { RUN_STATES, runState, type RunState } from '@baton/core/run-state'
 import { listKeys, type Entry } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
@@ -8,7 +9,7 @@ import { BUCKET } from '@baton/store/names'
 import { parseStatus } from '@baton/store/registry'
 import { examples } from '../parse-argument.ts'
 import { table, type Print } from '../print.ts'
-import { endText, labelsText, RUN_STATES, stateOf, type RunState } from '../run-state.ts'
+import { endText, labelsText } from '../run-texts.ts'
 import type { Tools } from '../surroundings.ts'
 
 type Row = {
@@ -61,7 +62,7 @@ function rowOf(entry: Entry, status: RunStatus | null, claim: Claim | null): Row
   const labels = spec.ok ? spec.value.labels : {}
   const owner = claim === null ? null : { relay: claim.relay, boot: claim.boot, epoch: claim.epoch }
   const reason = spec.ok ? null : spec.reason
-  return { run: entry.key, state: stateOf(spec, status, claim), reason, end: status?.end ?? null, owner, labels }
+  return { run: entry.key, state: runState(spec, status, claim), reason, end: status?.end ?? null, owner, labels }
 }
 
 /** `k:v` asks for the value, `k` for the label at all. */

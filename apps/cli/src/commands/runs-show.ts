@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { isRunId } from '@baton/core/ids'
+import { runState } from '@baton/core/run-state'
 import { readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
@@ -8,7 +9,7 @@ import { BUCKET } from '@baton/store/names'
 import { readExtent } from '@baton/store/read-log'
 import { readRegistration, readStatus } from '@baton/store/registry'
 import { fields, type Print } from '../print.ts'
-import { endText, labelsText, noSuchRun, stateOf } from '../run-state.ts'
+import { endText, labelsText, noSuchRun } from '../run-texts.ts'
 import type { Tools } from '../surroundings.ts'
 
 /** `baton runs show`: everything that is known of one run. */
@@ -37,7 +38,7 @@ async function showRun(nats: Nats, run: string, print: Print): Promise<void> {
     event === null ? null : { sequence: event.sequence, index: event.index }
   const shown = {
     run,
-    state: stateOf(spec, status, claim),
+    state: runState(spec, status, claim),
     reason: spec.ok ? null : spec.reason,
     end: status?.end ?? null,
     owner: claim,

@@ -1,10 +1,9 @@
-import { isConnected, shownVerdict, thresholdsOf, type Thresholds, type Verdict } from '@baton/core/judge'
+import { shownVerdict, thresholdsOf, type Thresholds, type Verdict } from '@baton/core/judge'
 import type { Observation } from '@baton/core/observation'
-import { WATCHDOG } from '@baton/core/records'
+import { presenceOf, runState, verdictIn } from '@baton/core/run-state'
 import type { Nats } from '@baton/store/connect'
 import { readSigns, type RunSigns } from '@baton/store/heartbeats'
 import { readHeadIndexes } from '@baton/store/read-log'
-import { stateOf } from '../run-state.ts'
 import type { Row } from './row.ts'
 import type { Known } from './watched-runs.ts'
 
@@ -30,7 +29,7 @@ export type Judge = {
 
 export function rowOf(known: Known, details: Details | null, judge: Judge): Row {
   const { run, spec, status, claim, takeovers } = known
-  const state = stateOf(spec, status, claim)
+  const state = runState(spec, status, claim)
   const signs = details?.signs ?? NO_SIGNS
   return {
     run,
@@ -39,7 +38,7 @@ export function rowOf(known: Known, details: Details | null, judge: Judge): Row 
     head: details?.head ?? null,
     livenessAgeMs: signs.livenessAgeMs,
     progressAgeMs: signs.progressAgeMs,
-    verdict: state === 'ended' ? 'ended' : fitting(known, verdictOf(known, signs, judge)),
+    verdict: state === 'ended' ? 'ended' : verdictIn(state, verdictOf(known, signs, judge)),
     takeovers,
     end: status?.end ?? null,
   }
@@ -52,20 +51,13 @@ function verdictOf(known: Known, signs: RunSigns, judge: Judge): Verdict | null 
   const nowMs = performance.now()
   const { registeredAgeMs, ownerlessMs, unconnectedMs } = judge.observation.ages(known.run, nowMs)
   const thresholds = thresholdsOf(known.spec?.ok === true ? known.spec.value : null, judge.thresholds)
-  const isOwned = known.claim !== null && known.claim.relay !== WATCHDOG
+  const { owned, connected } = presenceOf(known.status, known.claim)
   const all = {
     status: known.status,
     ...signs,
     registeredAgeMs,
-    ownerlessMs: isOwned ? 0 : ownerlessMs,
-    unconnectedMs: isConnected(known.status) ? 0 : unconnectedMs,
+    ownerlessMs: owned ? 0 : ownerlessMs,
+    unconnectedMs: connected ? 0 : unconnectedMs,
   }
   return shownVerdict(told, all, thresholds, judge.observation.observedMs(nowMs))
-}
-
-/** As an edge shows it: what nobody has begun does not run, but that nobody begins it is trouble in the end. */
-function fitting({ spec, status, claim }: Known, verdict: Verdict | null): Verdict | null {
-  const state = stateOf(spec, status, claim)
-  if (state === 'invalid') return null
-  return state === 'waiting' && verdict !== 'disconnected' && verdict !== 'orphaned' ? null : verdict
 }

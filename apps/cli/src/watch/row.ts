@@ -1,6 +1,6 @@
 import type { Verdict } from '@baton/core/judge'
 import type { Claim, RunStatus } from '@baton/core/records'
-import type { RunState } from '../run-state.ts'
+import type { RunState } from '@baton/core/run-state'
 
 /** A run as it stands at one moment. */
 export type Row = {

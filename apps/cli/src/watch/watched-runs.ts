@@ -1,8 +1,8 @@
 import { isRunId } from '@baton/core/ids'
-import { isConnected } from '@baton/core/judge'
 import { Observation } from '@baton/core/observation'
 import { WATCHDOG, type Claim, type RunStatus } from '@baton/core/records'
 import { parseRunRecord, type Parsed, type RunSpec } from '@baton/core/run'
+import { presenceOf } from '@baton/core/run-state'
 import { watchBucket, type BucketTable } from '@baton/store/bucket-table'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
@@ -67,11 +67,7 @@ export class WatchedRuns {
       for (const run of this.#owned.keys()) if (this.#known(run) === null) this.#owned.delete(run)
     }
     const live = this.list().filter(({ status }) => status?.state !== 'ended')
-    const presence = ({ claim, status }: Known) => ({
-      owned: claim !== null && claim.relay !== WATCHDOG,
-      connected: isConnected(status),
-    })
-    this.observation.looked(nowMs, new Map(live.map((known) => [known.run, presence(known)])))
+    this.observation.looked(nowMs, new Map(live.map(({ run, status, claim }) => [run, presenceOf(status, claim)])))
   }
 
   /** Everything may have been missed: the next refresh reads it all. */

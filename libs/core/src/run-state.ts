@@ -1,0 +1,30 @@
+import { isConnected, type Verdict } from './judge.ts'
+import type { Presence } from './observation.ts'
+import { WATCHDOG, type Claim, type RunStatus } from './records.ts'
+import type { Parsed, RunSpec } from './run.ts'
+
+export const RUN_STATES = ['waiting', 'running', 'ended', 'invalid'] as const
+export type RunState = (typeof RUN_STATES)[number]
+
+/** Ended is final; an invalid registration is nobody's; running means that somebody has it, or has had it. */
+export function runState(spec: Parsed<RunSpec> | null, status: RunStatus | null, claim: Claim | null): RunState {
+  if (status?.state === 'ended') return 'ended'
+  if (spec?.ok === false) return 'invalid'
+  return claim !== null || status?.state === 'running' ? 'running' : 'waiting'
+}
+
+/**
+ * The verdict to show of a run in this state. What nobody can run has none; what nobody has begun does not run, but that
+ * nobody begins it is trouble in the end.
+ */
+export function verdictIn(state: RunState, verdict: Verdict | null): Verdict | null {
+  if (state === 'invalid') return null
+  const isTrouble = verdict === 'disconnected' || verdict === 'orphaned'
+  return state === 'waiting' && !isTrouble ? null : verdict
+}
+
+/** A watchdog that holds a claim is ending the run, not tailing it. */
+export const presenceOf = (status: RunStatus | null, claim: Claim | null): Presence => ({
+  owned: claim !== null && claim.relay !== WATCHDOG,
+  connected: isConnected(status),
+})
