@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parseRegistration } from '@baton/core/run'
+import { register } from '@baton/store/registry'
 import { eventually } from '../kit/eventually.ts'
 import { bearer, BY_SECRET, ISSUER, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
@@ -125,6 +127,24 @@ describe('connections', () => {
     }
     await eventually('nobody is counted', () => edge.edge.connections.clients === 0)
   })
+})
+
+test('lists of runs wait for each other, and no stream waits for them', async () => {
+  const spec = parseRegistration('listed', { url: 'http://127.0.0.1:9/never' })
+  if (!spec.ok) throw new Error(spec.reason)
+  await register(log.nats, spec.value)
+  await using edge = await start({})
+  await eventually('the run is listed', async () => (await (await fetch(`${edge.url}/runs`)).text()).includes('listed'))
+  const leaving = new AbortController()
+  const { views } = edge.edge
+  const others = Array.from({ length: 50 }, () => views.take(leaving.signal))
+  const { waiting } = views
+  const list = fetch(`${edge.url}/runs`)
+  await eventually('the list waits', () => views.waiting > waiting)
+  expect(await open(edge, {})).toBe(200)
+  for (const other of others) void other.then((giveBack) => giveBack())
+  expect((await list).status).toBe(200)
+  expect(views.waiting).toBe(0)
 })
 
 describe('who asks, where no token says it', () => {

@@ -38,6 +38,8 @@ export type Store = {
 
 /** Replays that may read the log at once: enough for a crowd that comes back, too few to starve what is live. */
 const MAX_REPLAYS = 64
+/** One client that asked for list upon list made the opening of a stream wait for half a second; so it waits for tens of ms. */
+const MAX_VIEWS = 16
 /** Clients are looked at several times a heartbeat, so that one is at most a fifth late, and no stream outlives its token by long. */
 const TICKS_PER_HEARTBEAT = 5
 /** Streams ended per second while draining, so that they do not come back all at once. */
@@ -61,6 +63,8 @@ export class Edge {
   readonly isTrusted: (address: string) => boolean
   /** Readings of the log that go on at once, for streams and for the history. */
   readonly slots = new Slots(MAX_REPLAYS)
+  /** Runs that are looked at for lists at once, whoever asks: a list asks NATS for each run on it. */
+  readonly views = new Slots(MAX_VIEWS)
   /** Requests for history that wait for something new. */
   polls = 0
   /** Requests for a stream that are being decided on. */

@@ -94,7 +94,7 @@ export const listRunsRoute = createRoute({
   },
 })
 
-/** Views made at once for one listing. */
+/** Runs of one list that wait at once for their turn to be looked at. */
 const VIEWS_AT_ONCE = 32
 
 export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
@@ -108,7 +108,9 @@ export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const page = await runs.list(fits, after ?? '', limit + 1)
   const fares = await judge.judge(page.slice(0, limit))
   const view = (known: Known) =>
-    viewRun(nats, known, fares.get(known.run) ?? UNKNOWN_HEALTH, feeds.clientsOf(runKey(known.run)))
+    edge.views.use(() =>
+      viewRun(nats, known, fares.get(known.run) ?? UNKNOWN_HEALTH, feeds.clientsOf(runKey(known.run))),
+    )
   const shown: RunView[] = []
   for (let at = 0; at < Math.min(limit, page.length); at += VIEWS_AT_ONCE) {
     const part = page.slice(at, Math.min(limit, at + VIEWS_AT_ONCE))
