@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { storeAlert } from '@baton/store/alerts'
@@ -182,6 +184,18 @@ describe('completions', () => {
     })
     expect({ code, output }).toEqual({ code: 0, output: ':4\n' })
   })
+})
+
+test('stopped while an edge does not answer, `baton tail` ends with 130 and no word of trouble', async () => {
+  const asked = Promise.withResolvers<void>()
+  const mute = createServer(() => asked.resolve()).listen(0, '127.0.0.1')
+  await once(mute, 'listening')
+  const edge = `http://127.0.0.1:${(mute.address() as AddressInfo).port}`
+  await using child = batonAt(log.server.url, ['tail', 'run', 'mine', '--edge', edge])
+  await asked.promise
+  expect(await child.terminate()).toMatchObject({ code: 130 })
+  expect(child.output).toBe('')
+  mute.close()
 })
 
 test('a NATS server that does not let the user in is told from one that does not answer: 5, at once', async () => {

@@ -14,7 +14,7 @@ export const passwordOf = (role: Role): string => `of-${role}`
 
 /** What a configuration with the users of nats/accounts.conf wants from the environment. */
 export const PASSWORDS: Readonly<Record<string, string>> = Object.fromEntries(
-  ROLES.map((role) => [`BATON_NATS_${role.toUpperCase().replace('-', '_')}_PASSWORD`, passwordOf(role)]),
+  ROLES.map((role) => [`NATS_${role.toUpperCase().replace('-', '_')}_PASSWORD`, passwordOf(role)]),
 )
 
 export type NatsServerOptions = {

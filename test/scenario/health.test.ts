@@ -54,5 +54,6 @@ test.each([
   await using app = await start(name, { natsUrl: nowhere, startedAt: '/livez' })
   expect((await fetch(`${app.url}/readyz`)).status).toBe(503)
   expect(await (await fetch(`${app.url}/metrics`)).text()).toContain('process_cpu_seconds_total')
-  await app.child.terminate()
+  expect(await app.child.terminate(), 'it holds nothing that it could lose').toEqual({ code: 0, signal: null })
+  expect(app.output).not.toContain('service.failed')
 })

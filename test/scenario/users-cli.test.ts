@@ -2,10 +2,11 @@ import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readKey } from '@baton/store/bucket'
+import { baton, batonAnswer } from '../kit/baton.ts'
 import { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findBinary, root } from '../kit/find-binary.ts'
-import { passwordOf, type Role } from '../kit/nats-server.ts'
+import { PASSWORDS, passwordOf, type Role } from '../kit/nats-server.ts'
 import { System } from '../kit/system.ts'
 
 /** What nats/README.md has people type, as it stands there, with the users of nats/accounts.conf. */
@@ -101,4 +102,23 @@ test('a subscriber reads with the same commands, and writes with none', async ()
     await using child = shell('subscriber', line)
     expect((await child.exited).code, child.output).not.toBe(0)
   }
+})
+
+test('`baton publish` of a producer stores, though it may not read where', async () => {
+  const stored = await batonAnswer(system.nats.urlOf('producer'), ['--json', 'publish', 'orders.43', 'paid'])
+  expect(stored, stored.output).toMatchObject({ code: 0, lines: [{ topic: 'orders.43', position: null }] })
+  expect(stored.lines[0]?.['sequence']).toBeGreaterThan(0)
+})
+
+test('`baton runs watch` shows a subscriber a run that watchdogs have told of', async () => {
+  await using watchdog = await system.connect('watchdog')
+  const alert = { run: 'r2', verdict: 'stalled', previous: 'quiet', since: new Date().toISOString(), epoch: 1 }
+  await watchdog.nats.js.publish('alert.run.r2', JSON.stringify(alert))
+  await using watching = baton(system.nats.urlOf('subscriber'), ['--json', 'runs', 'watch', 'r2'])
+  await watching.said(/"run":"r2"/)
+})
+
+test('the passwords of nats-server in the same shell are nothing to Baton', async () => {
+  const { code, output } = await batonAnswer(system.nats.urlOf('operator'), ['runs', 'ls'], PASSWORDS)
+  expect(code, output).toBe(0)
 })

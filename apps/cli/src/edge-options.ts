@@ -4,7 +4,7 @@ import { collect } from './parse-argument.ts'
 
 const EDGE = 'http://127.0.0.1:8080'
 
-export type EdgeFlags = { readonly edge: string[]; readonly token?: string }
+export type EdgeFlags = { readonly edge?: readonly string[]; readonly token?: string }
 
 /** Which edges are asked, and as whom. */
 export type Edges = { readonly urls: readonly string[]; readonly token: string | null }
@@ -12,12 +12,12 @@ export type Edges = { readonly urls: readonly string[]; readonly token: string |
 /** Adds what every command that speaks to edges is told. */
 export const edgeOptions = (command: Command): Command =>
   command
-    .option('--edge <url>', `an edge (default: ${EDGE}); given several times, any of them will do`, collect, [])
+    .option('--edge <url>', `an edge (default: ${EDGE}); given several times, any of them will do`, collect)
     .option('--token <jwt>', 'where edges ask for one; others can see a command line, so better in BATON_TOKEN')
 
 /** Throws `usage` for what is no URL. */
 export function readEdges(given: EdgeFlags, token: string | null): Edges {
-  const urls = given.edge.length === 0 ? [EDGE] : given.edge
+  const { edge: urls = [EDGE] } = given
   const wrong = urls.find((edge) => !/^https?:\/\/./.test(edge) || !URL.canParse(edge))
   if (wrong !== undefined) throw new CommandError('usage', `--edge ${wrong}: must be an http URL`)
   return { urls, token: given.token ?? token }

@@ -41,6 +41,8 @@ export async function followEdge(options: FollowOptions, print: Print, signal: A
     const before = place.lastEventId
     const next = await followOnce(edge, options, place, print, signal)
     if (next.kind === 'over') return next.reason
+    // The answer broke off because nobody wants it any more.
+    if (signal.aborted) return null
     failures = place.lastEventId === before ? failures + 1 : 0
     if (failures === 1 && next.trouble !== null) options.onTrouble(`${edge}: ${next.trouble}; trying again …`)
     const limits = { baseMs: FIRST_RETRY_MS, ceilingMs: MAX_RETRY_MS, floorMs: next.waitMs }

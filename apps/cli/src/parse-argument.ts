@@ -15,7 +15,7 @@ export function port(text: string): number {
 }
 
 /** For options that may be given several times. */
-export const collect = (value: string, before: string[]): string[] => [...before, value]
+export const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
 export function pair(text: string): [string, string] {
   const at = text.indexOf(':')

@@ -55,6 +55,7 @@ describe('the help of every command', () => {
       for (const argument of command.registeredArguments) expect(argument.description, argument.name()).not.toBe('')
       for (const option of command.options) expect(option.description, option.flags).not.toBe('')
       expect(help.split('\n').filter((line) => line.length > 80)).toEqual([])
+      expect(help, 'a default that says nothing').not.toMatch(/default: (\[\]|false)/)
     },
   )
 })

@@ -18,7 +18,7 @@ await runService(main, { log, graceMs: config.graceMs })
 async function main(stop: AbortSignal): Promise<void> {
   const edge = new Edge(config.edge, log, processRegistry())
   const { server, port } = await listen(edge, config.host, config.port)
-  log.info({ url: `http://${config.host}:${port}`, port, pid: process.pid }, 'edge.listening')
+  log.info({ url: `http://${config.host}:${port}`, port }, 'edge.listening')
 
   const over = new AbortController()
   const connecting = followNats(edge, over.signal)

@@ -83,7 +83,10 @@ export class RunJudge {
       doubtful.map(({ known }) => known.run),
     )
     const health = ({ known, signs, thresholds }: Case): Verdict | null =>
-      verdictIn(stateOf(known), shownVerdict(alerts.get(known.run)?.verdict ?? null, signs, thresholds, observedMs))
+      verdictIn(
+        stateOf(known),
+        shownVerdict(alerts.get(known.run)?.alert.verdict ?? null, signs, thresholds, observedMs),
+      )
     return new Map(
       cases.map((one) => {
         const { livenessAgeMs, progressAgeMs } = one.signs

@@ -3,7 +3,8 @@ import { serveHealth } from '@baton/service/health'
 import { createLog } from '@baton/service/log'
 import { processRegistry } from '@baton/service/metrics'
 import { orExit, runService, StartError } from '@baton/service/run-service'
-import { connectNats } from '@baton/store/connect'
+import { unlessStopped } from '@baton/service/unless-stopped'
+import { connectNats, type Nats } from '@baton/store/connect'
 import { RELAY_CONNECTION } from '@baton/store/names'
 import { makeTopology } from '@baton/store/make-topology'
 import { sayRefusals } from '@baton/store/refusals'
@@ -28,18 +29,25 @@ async function main(config: RelayConfig, stop: AbortSignal, askToStop: (by: stri
     const health = { live: () => true, ready: () => relay?.ready ?? false }
     await serveHealth({ port: config.healthPort, host: '127.0.0.1', health, registry }, stop)
   }
-  const nats = await connectNats({ ...config.nats, name: RELAY_CONNECTION + boot }, stop, (error) =>
-    log.warn({ err: error }, 'nats.waiting'),
-  )
-  sayRefusals(nats, log)
-  await makeTopology(nats, config.topology, log, stop)
+  const nats = await unlessStopped(openStore(config, stop), stop)
+  if (nats === null) return
   const maxEventBytes = eventCap(config.upstream.maxEventBytes, nats.nc.info?.max_payload ?? 2 ** 20)
   const upstream = createUpstream({ ...config.upstream, maxEventBytes })
   relay = new Relay(config, { nats, upstream, boot, registry, log })
-  log.info({ pid: process.pid }, 'relay.started')
+  log.info('relay.started')
   await relay.run(stop, askToStop)
   await upstream.agent.destroy()
   await nats.nc.drain()
+}
+
+/** Connected, with its streams and buckets there. */
+async function openStore({ nats: options, topology }: RelayConfig, stop: AbortSignal): Promise<Nats> {
+  const nats = await connectNats({ ...options, name: RELAY_CONNECTION + boot }, stop, (error) =>
+    log.warn({ err: error }, 'nats.waiting'),
+  )
+  sayRefusals(nats, log)
+  await makeTopology(nats, topology, log, stop)
+  return nats
 }
 
 function eventCap(asked: number, maxPayload: number): number {

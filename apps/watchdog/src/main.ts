@@ -4,6 +4,7 @@ import { serveHealth } from '@baton/service/health'
 import { createLog } from '@baton/service/log'
 import { processRegistry } from '@baton/service/metrics'
 import { orExit, runService } from '@baton/service/run-service'
+import { unlessStopped } from '@baton/service/unless-stopped'
 import { connectNats } from '@baton/store/connect'
 import { WATCHDOG_CONNECTION } from '@baton/store/names'
 import { sayRefusals } from '@baton/store/refusals'
@@ -24,13 +25,15 @@ async function main(config: WatchdogConfig, stop: AbortSignal): Promise<void> {
     const health = { live: () => true, ready: () => watchdog?.ready ?? false }
     await serveHealth({ port: config.healthPort, host: '127.0.0.1', health, registry }, stop)
   }
-  const nats = await connectNats({ ...config.nats, name: WATCHDOG_CONNECTION + self.boot }, stop, (error) =>
+  const connecting = connectNats({ ...config.nats, name: WATCHDOG_CONNECTION + self.boot }, stop, (error) =>
     log.warn({ err: error }, 'nats.waiting'),
   )
+  const nats = await unlessStopped(connecting, stop)
+  if (nats === null) return
   sayRefusals(nats, log)
   watchdog = new Watchdog(config, { nats, self, registry, log })
   const { metrics } = watchdog
-  log.info({ pid: process.pid, on_orphan: config.onOrphan, webhook: config.webhook !== null }, 'watchdog.started')
+  log.info({ on_orphan: config.onOrphan, webhook: config.webhook !== null }, 'watchdog.started')
   if (config.webhook !== null && config.webhook.secret === null) log.warn('webhook.unsigned')
   await Promise.all([
     watchdog.run(stop),

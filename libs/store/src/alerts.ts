@@ -48,14 +48,14 @@ export async function listAlerts(nats: Nats, signal: AbortSignal): Promise<Map<s
 /** So many runs are asked for at once; the server allows 1,024 messages in an answer. */
 const RUNS_AT_ONCE = 500
 
-/** The last alerts of some runs, by run; a moment behind. Throws `unavailable`. */
-export async function readAlerts(nats: Nats, runs: readonly string[]): Promise<Map<string, Alert>> {
-  const found = new Map<string, Alert>()
+/** The last alerts of some runs, by run; a moment behind. Makes no consumer. Throws `unavailable`. */
+export async function readAlerts(nats: Nats, runs: readonly string[]): Promise<Map<string, StoredAlert>> {
+  const found = new Map<string, StoredAlert>()
   for (let at = 0; at < runs.length; at += RUNS_AT_ONCE) {
     const subjects = runs.slice(at, at + RUNS_AT_ONCE).map(alertSubject)
-    for (const { data } of await directGet(nats, STREAM.alerts, { multi_last: subjects }, REQUEST_TIMEOUT_MS)) {
+    for (const { seq, data } of await directGet(nats, STREAM.alerts, { multi_last: subjects }, REQUEST_TIMEOUT_MS)) {
       const alert = parseAlert(data)
-      if (alert !== null) found.set(alert.run, alert)
+      if (alert !== null) found.set(alert.run, { sequence: seq, alert })
     }
   }
   return found

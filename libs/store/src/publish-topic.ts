@@ -14,13 +14,17 @@ import { positionBefore } from './timed-log.ts'
 /** One event to be published. `type` null: its publisher gave it none. */
 export type TopicMessage = { readonly topic: string; readonly type: string | null; readonly data: string }
 
-export type Published = {
+/** What the store says of an event that it has. */
+export type Stored = {
   readonly stream: string
   readonly sequence: number
-  /** A client that has this has everything up to and with the event: where to follow on from. */
-  readonly position: Position
   /** It was published before under the same key, and `sequence` is that of the first time. */
   readonly duplicate: boolean
+}
+
+export type Published = Stored & {
+  /** A client that has this has everything up to and with the event: where to follow on from. */
+  readonly position: Position
 }
 
 /** Headers, and what the server adds to them when it republishes, count towards its max_payload. */
@@ -53,11 +57,17 @@ function encode(nats: Nats, { topic, type, data }: TopicMessage): BatchMessage {
  * `too_large`, `unavailable`, `unknown_outcome`, `full`.
  */
 export async function publishTopic(nats: Nats, message: TopicMessage, id: string | null): Promise<Published> {
+  const stored = await storeTopic(nats, message, id)
+  return { ...stored, position: await positionOf(nats, stored.sequence) }
+}
+
+/** As `publishTopic`, by who may read nothing: without the position, which only the log knows. */
+export async function storeTopic(nats: Nats, message: TopicMessage, id: string | null): Promise<Stored> {
   const { subject, payload, headers: map } = encode(nats, message)
   if (id !== null) map.set('Nats-Msg-Id', id)
   const { stream, sequence, duplicate } = await publish(nats, subject, payload, map, PUBLISH_TIMEOUT_MS)
   if (stream !== STREAM.topics) throw new BatonError('unsupported', `${subject} is stored in another stream: ${stream}`)
-  return { stream, sequence, duplicate, position: await positionOf(nats, sequence) }
+  return { stream, sequence, duplicate }
 }
 
 /** Stores events all or none, in their order. Throws as `publishTopic` does. */
@@ -85,8 +95,8 @@ async function storeBatch(nats: Nats, batch: readonly BatchMessage[]): Promise<A
   }
 }
 
-/** An ack has no time in it; the position of an event needs it. */
-const positionOf = (nats: Nats, sequence: number): Promise<Position> =>
+/** An ack has no time in it; the position of an event needs it. Throws `unavailable`, `denied`. */
+export const positionOf = (nats: Nats, sequence: number): Promise<Position> =>
   positionBefore(nats, STREAM.topics, sequence + 1)
 
 /** The positions of all sequences from `first` to `last`, by one question, and more where a replica is behind. */

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
+import { BatonError } from '@baton/core/errors'
 import { isTopic } from '@baton/core/ids'
 import { formatPosition } from '@baton/core/position'
 import type { Nats } from '@baton/store/connect'
-import { messageId, publishTopic, type TopicMessage } from '@baton/store/publish-topic'
+import { messageId, positionOf, storeTopic, type TopicMessage } from '@baton/store/publish-topic'
 import { authorization, causeOf, edgeOptions, problemOf, readEdges, refusal } from '../edge-options.ts'
 import type { EdgeFlags, Edges } from '../edge-options.ts'
 import { CommandError } from '../exit.ts'
@@ -21,7 +22,8 @@ type Stored = {
   readonly topic: string
   readonly stream: string
   readonly sequence: number
-  readonly position: string
+  /** Null where it could not be read: not every user may. */
+  readonly position: string | null
   readonly duplicate: boolean
 }
 
@@ -40,7 +42,7 @@ export function publishCommand(program: Command, { inStore, print, token, signal
       if (!isTopic(topic)) throw new CommandError('usage', `${topic} is no topic: 1 to 8 names joined by dots`)
       const data = given === '-' ? readFileSync(0, 'utf8') : given
       const message = { topic, data, type: flags.type ?? null }
-      if (flags.edge.length === 0) {
+      if (flags.edge === undefined) {
         return inStore(async (nats) => show(await byNats(nats, message, flags.key ?? null), print()))
       }
       show(await byEdge(message, flags.key ?? null, readEdges(flags, token()), signal), print())
@@ -51,14 +53,24 @@ export function publishCommand(program: Command, { inStore, print, token, signal
 const show = (stored: Stored, print: Print): void =>
   print.result(
     stored,
-    `${stored.topic}  ${stored.sequence}  ${stored.position}${stored.duplicate ? '  (stored before)' : ''}`,
+    `${stored.topic}  ${stored.sequence}  ${stored.position ?? '-'}${stored.duplicate ? '  (stored before)' : ''}`,
   )
 
 async function byNats(nats: Nats, message: TopicMessage, key: string | null): Promise<Stored> {
   const { topic } = message
   const id = key === null ? null : messageId(PUBLISHER, topic, key)
-  const { stream, sequence, position, duplicate } = await publishTopic(nats, message, id)
-  return { topic, stream, sequence, position: formatPosition(position), duplicate }
+  const stored = await storeTopic(nats, message, id)
+  return { topic, ...stored, position: await whereAfter(nats, stored.sequence) }
+}
+
+/** The event is stored, whatever becomes of this question: failing by it would have people publish again. */
+async function whereAfter(nats: Nats, sequence: number): Promise<string | null> {
+  try {
+    return formatPosition(await positionOf(nats, sequence))
+  } catch (error) {
+    if (error instanceof BatonError) return null
+    throw error
+  }
 }
 
 /**

@@ -15,7 +15,7 @@ type Flags = {
   resume?: string
   secret?: string
   cancel?: string
-  label: string[]
+  label?: string[]
 }
 
 /** `baton runs add`: has a run relayed. */
@@ -29,7 +29,7 @@ export function runsAddCommand(runs: Command, { inStore, print }: Tools): void {
     .option('--resume <mode>', 'auto, last-event-id, replay or none')
     .option('--secret <name>', 'the relay sends its BATON_SECRET_<NAME> as a bearer token')
     .option('--cancel <url>', 'asked once when the run is cancelled')
-    .option('--label <k:v>', 'may be given several times', collect, [])
+    .option('--label <k:v>', 'may be given several times', collect)
     .addHelpText(
       'after',
       examples('baton runs add http://agent/jobs/1/stream --run mine', 'baton runs add --file run.json'),
@@ -53,7 +53,7 @@ function registration(url: string | undefined, given: Flags): unknown {
     throw new CommandError('usage', 'give the URL of the agent’s stream, or --file with a registration')
   }
   if (given.file !== undefined) return readJson(given.file)
-  const labels = Object.fromEntries(given.label.map(pair))
+  const labels = given.label === undefined ? {} : { labels: Object.fromEntries(given.label.map(pair)) }
   const { resume, secret, cancel } = given
   const set = (key: string, value: string | undefined) => (value === undefined ? {} : { [key]: value })
   return {
@@ -61,7 +61,7 @@ function registration(url: string | undefined, given: Flags): unknown {
     ...set('resume', resume),
     ...set('secret', secret),
     ...set('cancel', cancel),
-    ...(given.label.length === 0 ? {} : { labels }),
+    ...labels,
   }
 }
 

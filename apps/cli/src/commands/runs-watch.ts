@@ -39,6 +39,8 @@ async function watch(nats: Nats, run: string | null, { every }: Flags, tools: To
   const thresholds = tools.thresholds()
   try {
     const end = await watchRuns({ nats, run, everyMs: Math.max(100, every), thresholds, display }, signal)
+    // Stopped before its end is not the same as completed; to watch all has no other end.
+    if (end === null && run !== null) signal.throwIfAborted()
     if (end !== null && end.reason !== 'completed') throw new CommandError('wrong', `${run} ended: ${end.reason}`)
   } finally {
     display.close()

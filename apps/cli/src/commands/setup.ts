@@ -6,15 +6,15 @@ import { CommandError } from '../exit.ts'
 import type { Print } from '../print.ts'
 import type { Tools } from '../surroundings.ts'
 
-type Flags = { readonly dryRun: boolean; readonly allowLoss: boolean }
+type Flags = { readonly dryRun?: true; readonly allowLoss?: true }
 
 /** `baton setup`: streams and buckets as the environment asks for them. */
 export function setupCommand(program: Command, { inStore, print, topology }: Tools): void {
   program
     .command('setup')
     .description('make the streams and buckets on BATON_NATS_URL, or bring them to what they should be')
-    .option('--dry-run', 'only show the difference', false)
-    .option('--allow-loss', 'also make changes that delete stored messages', false)
+    .option('--dry-run', 'only show the difference')
+    .option('--allow-loss', 'also make changes that delete stored messages')
     .action((given: Flags) => inStore((nats) => setup(nats, { ...topology(), ...given }, print())))
 }
 
@@ -23,7 +23,7 @@ export function setupCommand(program: Command, { inStore, print, topology }: Too
  * would lose stored data is refused, and then nothing is changed.
  */
 async function setup(nats: Nats, options: TopologyOptions & Flags, print: Print): Promise<void> {
-  const { dryRun, allowLoss, ...topology } = options
+  const { dryRun = false, allowLoss = false, ...topology } = options
   const changes = await planTopology(nats, topology)
   print.result({ dryRun, changes: changes.map(shown) }, changes.map(line).join('\n'))
   if (dryRun) return

@@ -29,6 +29,8 @@ export function tailCommand(program: Command, { print, token, warn, signal }: To
       const query = { from: given.from, types: given.types ?? null }
       const target = { path: `/runs/${encodeURIComponent(run)}/events`, query, what: `run ${run}` }
       const reason = await followEdge({ ...target, ...common(given) }, print(), signal)
+      // Stopped before its end is not the same as completed.
+      if (reason === null) signal.throwIfAborted()
       if (reason !== null && reason !== 'completed') throw new CommandError('wrong', `${run} ended: ${reason}`)
     })
 

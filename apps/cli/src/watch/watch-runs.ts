@@ -2,7 +2,7 @@ import { BatonError } from '@baton/core/errors'
 import type { Thresholds, Verdict } from '@baton/core/judge'
 import { WATCHDOG, type RunStatus } from '@baton/core/records'
 import { pause } from '@baton/service/sleep'
-import { followAlerts, listAlerts } from '@baton/store/alerts'
+import { followAlerts, readAlerts } from '@baton/store/alerts'
 import type { Nats } from '@baton/store/connect'
 import { countWatchdogs } from '@baton/store/heartbeats'
 import { onBeats } from '@baton/store/peers'
@@ -61,8 +61,9 @@ class Watch {
     const known = this.#runs.list()
     if (run !== null && !known.some((one) => one.run === run)) throw noSuchRun(run)
     this.#over = new Set(known.filter((one) => one.run !== run && isOver(one)).map((one) => one.run))
-    const alerts = await listAlerts(nats, signal)
-    for (const [of, { alert }] of alerts) if (alert !== null) this.#told.set(of, alert.verdict)
+    const watched = run === null ? known.map((one) => one.run) : [run]
+    const alerts = await readAlerts(nats, watched)
+    for (const [of, { alert }] of alerts) this.#told.set(of, alert.verdict)
     const after = Math.max(0, ...[...alerts.values()].map(({ sequence }) => sequence))
     const ended = new AbortController()
     const over = AbortSignal.any([signal, ended.signal])
