@@ -196,6 +196,20 @@ describe('with an id', () => {
     }
   })
 
+  test('from the start: nothing is missed where nothing can be gone, and of the rest nobody knows how much', async () => {
+    await writeTopics(log.nats, 'counted.few', 1, 20)
+    await writeTopics(log.nats, 'counted.many', 1, 60)
+    for (const [topic, missed] of [
+      ['counted.few', 0],
+      ['counted.many', null],
+      ['counted.*', null],
+      ['counted.none', 0],
+    ] as const) {
+      await using client = follow([topic], { query: '&from=start' })
+      expect(json(await first(client)), topic).toMatchObject({ missed })
+    }
+  })
+
   test('what the log has trimmed, but a ring still has, is served', async () => {
     await using own = await LogServer.start({ topicEvents: 10 })
     await using at = await LocalEdge.start(own.server.url)

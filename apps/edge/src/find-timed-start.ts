@@ -3,6 +3,7 @@ import type { TimedEvent } from '@baton/core/timed'
 import { formatOwn } from '@baton/sse/format'
 import type { Nats } from '@baton/store/connect'
 import type { Losses } from '@baton/store/losses'
+import { STREAM } from '@baton/store/names'
 import { findLast, positionAtTime, positionBefore, readNextOf, viewStream } from '@baton/store/timed-log'
 import type { Asked } from './asked.ts'
 import type { Feed } from './feed.ts'
@@ -22,7 +23,7 @@ export async function findTimedStart(
 ): Promise<Start> {
   if (asked.kind !== 'id') {
     const told = asked.kind === 'start'
-    const missed = told ? await missedBefore(nats, scope) : 0
+    const missed = told ? await missedBefore(nats, losses, scope) : 0
     return { ...(await opened(feed, await placeOf(nats, feed, scope, asked), missed)), told }
   }
   const { position: at, text } = asked
@@ -46,13 +47,17 @@ async function opened(feed: TimedFeed, place: Position, missed: number | null = 
   return { place, block: formatOwn('stream.open', data, { id }), isReset: false, told: false, end: null }
 }
 
-/** How many events before the oldest kept are gone; null for topics, whose events nobody numbers. */
-async function missedBefore(nats: Nats, { part }: TimedScope): Promise<number | null> {
+/** How many events before the oldest kept are gone; of topics, whose events nobody numbers, 0 or null: none, or who knows. */
+async function missedBefore(nats: Nats, losses: Losses, { part }: TimedScope): Promise<number | null> {
+  if (part.stream !== STREAM.runs) {
+    const view = await viewStream(nats, part.stream)
+    return (await losses.lost(part, { sequence: 0, mark: view.createdAtMs }, view)) ? null : 0
+  }
   const firsts = await Promise.all(
     part.subjects.map((subject) => readNextOf(nats, { stream: part.stream, subjects: [subject] }, 0)),
   )
-  const indexes = firsts.map((first) => (first === null ? 1 : 'index' in first.event ? first.event.index : null))
-  return indexes.reduce<number | null>((sum, index) => (sum === null || index === null ? null : sum + index - 1), 0)
+  const missed = firsts.map((first) => (first !== null && 'index' in first.event ? first.event.index - 1 : 0))
+  return missed.reduce((sum, one) => sum + one, 0)
 }
 
 const reset = (scope: TimedScope, notice: ResetNotice): Start => ({
