@@ -35,6 +35,7 @@ export class JobTail {
   #fruitless = 0
   /** Attempts in a row that did not connect. */
   #failures = 0
+  /** On the monotonic clock, however the wall clock goes. */
   #failingSinceMs: number | null
   #doubtfulSinceMs: number | null
   /** From the agent's `retry:`; holds until it sends another. */
@@ -48,8 +49,8 @@ export class JobTail {
     this.#cursor = deps.cursor
     const { ordinal, head } = deps.cursor
     this.#emission = ordinal === 0 ? this.#emissionUpTo(0, head) : null
-    this.#failingSinceMs = deps.failingSinceMs
-    this.#doubtfulSinceMs = deps.doubtfulSinceMs
+    this.#failingSinceMs = monotonic(deps.failingSinceMs)
+    this.#doubtfulSinceMs = monotonic(deps.doubtfulSinceMs)
   }
 
   async run(signal: AbortSignal): Promise<JobOutcome> {
@@ -133,7 +134,7 @@ export class JobTail {
   #unconnected(answer: Exclude<Answer, { kind: 'stream' }>): JobOutcome | null {
     if (answer.kind === 'over') return { reason: 'completed', detail: answer.reason }
     if (answer.kind === 'refused') return { reason: 'failed', detail: answer.reason }
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     this.#failingSinceMs ??= nowMs
     this.#doubtfulSinceMs = answer.doubtful ? (this.#doubtfulSinceMs ?? nowMs) : null
     if (this.#doubtfulSinceMs !== null && nowMs - this.#doubtfulSinceMs >= DOUBT_MS) {
@@ -162,7 +163,7 @@ export class JobTail {
     const floorMs = clampWait(Math.max(this.#retryMs, this.#retryAfterMs))
     const limits = { baseMs: FIRST_WAIT_MS, ceilingMs: MOST_WAIT_MS, floorMs }
     const waitMs = backoffMs(Math.max(0, this.#fruitless - 1), this.#deps.upstream.random(), limits)
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     // What the agent says when the time is up is what counts, and the time is short: nobody sleeps past it.
     const inDoubtMs = this.#doubtfulSinceMs === null ? Infinity : this.#doubtfulSinceMs + DOUBT_MS - nowMs
     return Math.min(waitMs, Math.max(LEAST_WAIT_MS, inDoubtMs), Math.max(0, this.#giveUpAtMs() - nowMs))
@@ -175,7 +176,7 @@ export class JobTail {
 
   /** After too long without a connection the job has failed, and its log says that something is missing. */
   async #giveUp(): Promise<JobOutcome | null> {
-    if (Date.now() < this.#giveUpAtMs()) return null
+    if (performance.now() < this.#giveUpAtMs()) return null
     await this.#storeGap('unreachable', null, this.#cursor)
     return { reason: 'failed', detail: `not reached for ${Math.round(this.#deps.upstream.giveUpMs / 1000)} s` }
   }
@@ -203,6 +204,10 @@ export class JobTail {
     await store({ job: spec.job, type: GAP, name: GAP, data, time: new Date().toISOString(), ...place(at) })
   }
 }
+
+/** An instant that another relay noted by its wall clock, on the monotonic clock of this one. */
+const monotonic = (atMs: number | null): number | null =>
+  atMs === null ? null : performance.now() - Math.max(0, Date.now() - atMs)
 
 function once<T>(work: () => Promise<T>): () => Promise<T> {
   let begun: Promise<T> | null = null

@@ -1,5 +1,5 @@
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { JobEvent } from '@baton/core/event'
 import { retryAfterMs } from './connect-upstream.ts'
 import { closeAll, DONE, ends, says, streams, testAgent, testSpec, testTail, testUpstream } from './test-agent.ts'
@@ -71,6 +71,14 @@ describe('an answer', () => {
     const agent = await testAgent(says(404), streams(DONE))
     const tail = testTail(testSpec(agent.url), { failingSinceMs: Date.now() - 60_000, doubtfulSinceMs: null })
     expect(await tail.outcome).toEqual(completed)
+  })
+
+  test('of 404 is no more final, and an agent no more given up, because the wall clock goes forward by an hour', async () => {
+    const agent = await testAgent(says(404), says(404), streams(DONE))
+    const tail = testTail(testSpec(agent.url), { upstream: testUpstream({ giveUpMs: 60_000 }) })
+    await expect.poll(() => agent.requests.length).toBe(1)
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => new Date().getTime() + 3_600_000)
+    expect(await tail.outcome.finally(() => clock.mockRestore())).toEqual(completed)
   })
 
   test('with parameters of the type is a stream', async () => {
