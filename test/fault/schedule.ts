@@ -69,7 +69,7 @@ function randomFrom(seed: number): () => number {
 /** What a paused process sleeps through: nothing, a suspicion, a whole claim. */
 const PAUSES_MS = [200, 2000, 2000, 30_000] as const
 const WAYS: readonly Direction[] = ['both', 'up', 'down']
-const ANSWERS = ['500x3', '503,redirect', 'redirect', 'wrong-type,404', 'drop,429', 'redirect-loop'] as const
+const ANSWERS = ['500x3', '503,redirect', 'redirect', 'wrong-type', '404,503', 'drop,429'] as const
 const SHIFTS_MS = [3_600_000, -3_600_000, 20_000, -20_000] as const
 
 /**

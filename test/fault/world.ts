@@ -129,7 +129,7 @@ export class World {
       server.resume()
       if (server.child.exit !== null) await server.start()
     }
-    await this.cluster?.heal()
+    if (this.cluster !== null) await makeWhole(this.cluster)
     for (const { app } of this.members) {
       app.child.resume()
       if (app.child.exit !== null) await app.restart({ wait: false })
@@ -156,6 +156,24 @@ export class World {
     if (left.length > 0) throw new Error(`still running: ${left.join(', ')}`)
   }
 }
+
+/** Does a node of a cluster that is whole again not catch up by itself, it is started anew, as an operator would. */
+async function makeWhole(cluster: NatsCluster): Promise<void> {
+  for (const node of cluster.nodes) node.resume()
+  const isWhole = await cluster.healthy(CATCH_UP_MS).then(
+    () => true,
+    () => false,
+  )
+  if (isWhole) return
+  for (const node of cluster.nodes) {
+    if (await node.monitor('/healthz').catch(() => null)) continue
+    console.log(`  ${node.name} did not catch up in ${CATCH_UP_MS / 1000} s, and is started anew`)
+    await node.restart()
+  }
+  await cluster.healthy()
+}
+
+const CATCH_UP_MS = 45_000
 
 const placeOf = (network: Network | null, name: string): Place => network?.place(name) ?? LOOPBACK
 
