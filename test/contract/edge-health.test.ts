@@ -161,8 +161,9 @@ test('NATS away: nobody is judged on what could not be written', async () => {
   await new Promise((resolve) => setTimeout(resolve, thresholds.stallMs))
   await server.server.start()
   await eventually('it is there again', async () => (await fetch(`${far.url}/runs/far`)).status === 200)
-  // Its progress is older than every threshold by now; whether there was more nobody can know.
-  expect((await show('far', far)).health).toBe(null)
+  // Its progress is older than every threshold by now; whether there was more nobody can know. A slow machine has seen
+  // enough by now to call it quiet.
+  expect([null, 'quiet']).toContain((await show('far', far)).health)
   await fares('far', 'quiet', far)
   await fares('far', 'stalled', far)
 })
