@@ -32,6 +32,8 @@ export class Replay<T extends Event> implements Source {
   #pages: AsyncGenerator<readonly T[], void, void> | null = null
   #giveBack: (() => void) | null = null
   #filling = false
+  /** The sequence that was the last one when the log had no more. */
+  #endedAt: number | null = null
   #idle: NodeJS.Timeout | null = null
 
   /**
@@ -167,7 +169,8 @@ export class Replay<T extends Event> implements Source {
     const { last } = this.#splice
     const feed = this.#feed
     const { base } = feed.ring
-    if (base.sequence > last.sequence && (await feed.scope.isQuiet(last, base))) {
+    if (base.sequence > last.sequence) {
+      if (!(await feed.scope.isQuiet(last, base))) return await this.#readOn(last.sequence)
       this.#splice.advance(base)
       this.ring.push(new PassedEntry(base))
       return
@@ -176,6 +179,12 @@ export class Replay<T extends Event> implements Source {
     await feed.refill(({ sequence }) => sequence >= last.sequence)
     if (feed.last.sequence < last.sequence) await feed.check()
     if (feed.last.sequence < last.sequence) await delay(RETRY_MS, undefined, { signal: this.#over.signal })
+  }
+
+  /** There must be more, or there may be. Where the last reading brought nothing, the next one waits a little. */
+  async #readOn(from: number): Promise<void> {
+    if (from === this.#endedAt) await delay(RETRY_MS, undefined, { signal: this.#over.signal })
+    this.#endedAt = from
   }
 
   #startAt(place: Position): void {

@@ -10,10 +10,11 @@ import { endsBefore } from '@baton/store/read-log'
 import { replayPart, type Part } from '@baton/store/replay'
 import type { StreamViews } from '@baton/store/stream-views'
 import { fromConsumer } from '@baton/store/timed'
-import { positionBefore, readLastOf, readNextOf, type StreamView } from '@baton/store/timed-log'
+import { newestBetween, positionBefore, readLastOf, readNextOf, type StreamView } from '@baton/store/timed-log'
 import { TimedEntry } from './entry.ts'
 import { resetBlock } from './mend.ts'
 import type { Listening, Mending, Scope, Standing, Tail } from './scope.ts'
+import { Settled } from './settled.ts'
 
 /** What reads the streams for all scopes of an edge. */
 export type TimedStore = { readonly nats: Nats; readonly losses: Losses; readonly views: StreamViews }
@@ -49,6 +50,7 @@ export class TimedScope implements Scope<TimedEvent> {
   #createdAtMs: number | null = null
   /** Nothing of this was stored between what the feed had then and here. */
   #passed: Position = { sequence: 0, mark: 0 }
+  readonly #settled = new Settled()
 
   constructor({ nats, losses, views }: TimedStore, options: TimedScopeOptions) {
     this.key = options.key
@@ -167,7 +169,22 @@ export class TimedScope implements Scope<TimedEvent> {
 
   async isQuiet(from: Position, to: Position): Promise<boolean> {
     const next = await readNextOf(this.#nats, this.part, from.sequence)
-    return next === null || (next.sequence > to.sequence && this.#isWhole(from))
+    if (next !== null) return next.sequence > to.sequence && this.#isWhole(from)
+    const view = await this.#view()
+    const newest = await this.#newestBetween(from, to, view)
+    return newest === 0 || (newest === null && this.#isSettled(to))
+  }
+
+  /**
+   * That there is nothing may be the word of one that no longer leads, or of one that leads and has not yet done all it was
+   * told: where there are replicas, one that has everything up to there must say it. Null where none can.
+   */
+  async #newestBetween({ sequence }: Position, to: Position, { replicas }: StreamView): Promise<number | null> {
+    return replicas <= 1 ? 0 : newestBetween(this.#nats, this.part, sequence, to.sequence)
+  }
+
+  #isSettled({ sequence }: Position): boolean {
+    return (this.#settled.position(performance.now())?.sequence ?? 0) >= sequence
   }
 
   /** Has nothing been lost since? What there was may be gone again by the time that it is asked for. */
@@ -194,11 +211,24 @@ export class TimedScope implements Scope<TimedEvent> {
       return { kind: 'anew' }
     }
     const next = await readNextOf(this.#nats, this.part, last.sequence)
-    if (next === null || (next.sequence > view.lastSequence && (await this.#isWhole(last)))) {
-      if (view.lastSequence > this.#passed.sequence) this.#passed = view.last
-      return { kind: 'same', passed: view.last }
-    }
-    return { kind: 'more', reached: ({ sequence }) => sequence >= next.sequence }
+    if (next === null) return this.#lookAgain(last, view)
+    if (next.sequence > view.lastSequence && (await this.#isWhole(last))) return this.#same(view.last)
+    return upTo(next.sequence)
+  }
+
+  /** Nothing was found after `last`. */
+  async #lookAgain(last: Position, view: StreamView): Promise<Tail> {
+    const newest = await this.#newestBetween(last, view.last, view)
+    if (newest === 0) return this.#same(view.last)
+    if (newest !== null) return upTo(newest)
+    const nowMs = performance.now()
+    this.#settled.note(view.last, nowMs)
+    return this.#same(this.#settled.position(nowMs))
+  }
+
+  #same(passed: Position | null): Tail {
+    if (passed !== null && passed.sequence > this.#passed.sequence) this.#passed = passed
+    return { kind: 'same', passed }
   }
 
   async anew(last: Position): Promise<{ place: Position; block: string; tail: Tail }> {
@@ -207,6 +237,7 @@ export class TimedScope implements Scope<TimedEvent> {
     // Only here, in one step: until then whatever comes from the new stream is refused, for it follows nothing.
     this.#createdAtMs = createdAtMs
     this.#passed = { sequence: 0, mark: 0 }
+    this.#settled.clear()
     this.ends.clear()
     this.seen.clear()
     for (const head of heads) this.#note(head)
@@ -275,3 +306,5 @@ export class TimedScope implements Scope<TimedEvent> {
  */
 const mayLack = (sequence: number, { cap, firstSequence, lastSequence }: StreamView): boolean =>
   firstSequence > sequence + 1 || (cap > 0 && lastSequence - sequence > cap)
+
+const upTo = (newest: number): Tail => ({ kind: 'more', reached: ({ sequence }) => sequence >= newest })

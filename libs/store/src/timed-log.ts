@@ -2,9 +2,11 @@ import type { StoredMsg } from '@nats-io/jetstream'
 import { nuid } from '@nats-io/nats-core'
 import { AckPolicy, DeliverPolicy, type StreamInfo } from '@nats-io/jetstream'
 import type { Position } from '@baton/core/position'
+import { isCode } from '@baton/core/errors'
 import type { TimedLog } from '@baton/core/servable'
 import type { TimedEvent } from '@baton/core/timed'
 import type { Nats } from './connect.ts'
+import { directGet } from './direct-get.ts'
 import { readLedInfo } from './led.ts'
 import { fromNats } from './nats-errors.ts'
 import type { Part } from './replay.ts'
@@ -75,6 +77,28 @@ async function nextUnder(nats: Nats, stream: string, subject: string, after: num
     // Published by hand under a name that is no topic; the log goes on after it.
     seq = found.seq + 1
   }
+}
+
+/** How long one replica may take to answer, and how many are asked. */
+const REPLICA_MS = 500
+const REPLICAS_ASKED = 3
+
+/**
+ * The sequence of the newest message of a part after `after`, up to `upTo`, by the word of a replica that has all up to
+ * there (one that is behind finds nothing at all, NATS ADR-31); 0 when there is none, null when none can tell: all are
+ * behind, nothing of the part is kept up to there, or its subjects are too many to ask for at once.
+ */
+export async function newestBetween(nats: Nats, part: Part, after: number, upTo: number): Promise<number | null> {
+  const request = { multi_last: [...part.subjects], up_to_seq: upTo }
+  for (let asked = 0; asked < REPLICAS_ASKED; asked++) {
+    try {
+      const found = await directGet(nats, part.stream, request, REPLICA_MS)
+      if (found.length > 0) return Math.max(0, ...found.map(({ seq }) => seq).filter((seq) => seq > after))
+    } catch (error) {
+      if (!isCode(error, 'unavailable')) throw error
+    }
+  }
+  return null
 }
 
 /** The newest event of a part; null when none is kept. */
