@@ -58,7 +58,8 @@ const CLAIM_TTL_MS = 15_000
  * line to them was dead, and, parted from NATS, until its claim had run out.
  */
 function keepsSockets({ fault, fromMs, toMs }: Inflicted): Span[] {
-  if (fault.kind === 'half-open-agents') return [{ fromMs, toMs }]
+  // Of a parted cluster one side has no claims to renew, and its relays cannot know that the other side has.
+  if (fault.kind === 'half-open-agents' || fault.kind === 'part-nats') return [{ fromMs, toMs }]
   if (!('role' in fault) || fault.role !== 'relay') return []
   if (fault.kind === 'pause') return [{ fromMs, toMs }]
   return ['part', 'cut-off', 'hold', 'delay'].includes(fault.kind) ? [{ fromMs, toMs: fromMs + CLAIM_TTL_MS }] : []

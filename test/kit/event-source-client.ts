@@ -24,7 +24,7 @@ export class EventSourceClient {
         const lastEventId = new Headers(init.headers).get('last-event-id')
         const opening = { connection, url: String(url), lastEventId, atMs: Date.now() }
         this.openings.push({ ...opening, status: null })
-        const response = await fetch(url, init)
+        const response = await askWithin(options.idleMs, String(url), init)
         this.openings[connection - 1] = { ...opening, status: response.status }
         return watched(response, options.idleMs)
       },
@@ -56,6 +56,18 @@ export class EventSourceClient {
 
   async close(): Promise<void> {
     this.#source.close()
+  }
+}
+
+/** An answer may never come, either. */
+async function askWithin(ms: number, url: string, init: RequestInit): Promise<Response> {
+  const impatient = new AbortController()
+  const timer = setTimeout(() => impatient.abort(), ms)
+  const signals = [impatient.signal, ...(init.signal === null || init.signal === undefined ? [] : [init.signal])]
+  try {
+    return await fetch(url, { ...init, signal: AbortSignal.any(signals) })
+  } finally {
+    clearTimeout(timer)
   }
 }
 

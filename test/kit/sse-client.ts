@@ -84,15 +84,18 @@ export class SseClient {
     const { headers = {}, localAddress, via = 'http', stall, idleMs } = this.#options
     const ask = via === 'http' ? askByHttp : askByFetch
     const asked = { url, headers: headersOf(this.lastEventId, headers), localAddress }
-    const answer = await ask(asked, this.#over.signal).catch(() => null)
+    // From the asking on: an answer may never come, either.
+    const impatient = new AbortController()
+    const idle = idleMs === undefined ? null : setTimeout(() => impatient.abort(), idleMs)
+    const answer = await ask(asked, AbortSignal.any([this.#over.signal, impatient.signal])).catch(() => null)
     const status = answer?.status ?? null
     this.openings.push({ ...opening, status })
     if (answer === null || status !== 200) {
+      if (idle !== null) clearTimeout(idle)
       answer?.hangUp()
       return status
     }
     this.#hangUp = answer.hangUp
-    const idle = idleMs === undefined ? null : setTimeout(answer.hangUp, idleMs)
     const parser = new StrictSse()
     let stallAt = this.frames.length + (stall?.everyFrames ?? 0)
     try {
