@@ -24,6 +24,7 @@ export type Server = {
   readonly url: string
   readonly dataFolder: string
   readonly child: Child
+  readonly output: string
   start(): Promise<void>
   kill(): Promise<void>
   terminate(): Promise<void>
@@ -140,7 +141,7 @@ export class World {
 
   get outputs(): ReadonlyMap<string, string> {
     const apps = this.members.map(({ app }) => [app.name, app.output] as const)
-    return new Map([...apps, ...this.servers.map(({ name, child }) => [name, child.output] as const)])
+    return new Map([...apps, ...this.servers.map(({ name, output }) => [name, output] as const)])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -59,13 +59,15 @@ export class EventSourceClient {
   }
 }
 
-/** An answer may never come, either. */
+/** An answer may never come, either. The package takes an abort for its own, and a network error for a reason to come back. */
 async function askWithin(ms: number, url: string, init: RequestInit): Promise<Response> {
   const impatient = new AbortController()
   const timer = setTimeout(() => impatient.abort(), ms)
   const signals = [impatient.signal, ...(init.signal === null || init.signal === undefined ? [] : [init.signal])]
   try {
     return await fetch(url, { ...init, signal: AbortSignal.any(signals) })
+  } catch (error) {
+    throw impatient.signal.aborted ? new TypeError('no answer', { cause: error }) : error
   } finally {
     clearTimeout(timer)
   }

@@ -25,6 +25,8 @@ export class NatsNode {
   readonly dataFolder: string
   readonly #options: NatsNodeOptions
   #child: Child | null = null
+  /** What its earlier lives have said. */
+  #past = ''
   #isPaused = false
 
   constructor(options: NatsNodeOptions) {
@@ -52,6 +54,11 @@ export class NatsNode {
     return this.#child
   }
 
+  /** All that it has said, its earlier lives included. */
+  get output(): string {
+    return this.#past + this.child.output
+  }
+
   get pid(): number {
     return this.child.pid
   }
@@ -70,6 +77,7 @@ export class NatsNode {
     const file = join(folder, 'nats.conf')
     await writeFile(file, configuration)
     this.#isPaused = false
+    this.#past += this.#child?.output ?? ''
     const [command, args] = commandAt(this.#options.place ?? LOOPBACK, binary, ['-c', file])
     this.#child = new Child(this.name, command, args, {
       PATH: process.env['PATH'] ?? '',

@@ -40,6 +40,8 @@ export class NatsServer {
   readonly folder: string
   readonly #options: NatsServerOptions
   #child: Child | null = null
+  /** What its earlier lives have said. */
+  #past = ''
   #port = -1
 
   private constructor(folder: string, options: NatsServerOptions) {
@@ -82,6 +84,11 @@ export class NatsServer {
     return `nats://sys:sys@${this.host}:${this.#port}`
   }
 
+  /** All that it has said, its earlier lives included. */
+  get output(): string {
+    return this.#past + this.child.output
+  }
+
   get pid(): number {
     return this.child.pid
   }
@@ -98,6 +105,7 @@ export class NatsServer {
     const { args, environment } = await this.#configure()
     for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
     const listen = ['-a', this.host, '-p', String(this.#port), '--ports_file_dir', this.folder]
+    this.#past += this.#child?.output ?? ''
     const [command, all] = commandAt(this.#options.place ?? LOOPBACK, binary, [...args, ...listen])
     const child = new Child(this.name, command, all, { PATH: process.env['PATH'] ?? '', ...environment })
     this.#child = child

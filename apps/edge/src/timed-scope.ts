@@ -14,6 +14,7 @@ import { newestBetween, positionBefore, readLastOf, readNextOf, type StreamView 
 import { TimedEntry } from './entry.ts'
 import { resetBlock } from './mend.ts'
 import type { Listening, Mending, Scope, Standing, Tail } from './scope.ts'
+import { RunIndexes } from './run-indexes.ts'
 import { Settled } from './settled.ts'
 
 /** What reads the streams for all scopes of an edge. */
@@ -67,10 +68,11 @@ export class TimedScope implements Scope<TimedEvent> {
   listen(hear: (event: TimedEvent) => void): Listening {
     const { topic } = this.#options
     if (topic !== null) return { ...followTopic(this.#nats, topic, hear), from: () => undefined }
+    const indexes = this.#indexes()
     const hand = async (after: Position, events: readonly TimedEvent[]) => {
       const base = after.sequence > this.#passed.sequence ? after : this.#passed
       const stream = this.#createdAtMs
-      const looked = await this.#afterLooking(base, events, null)
+      const looked = await this.#followed(indexes, after, await this.#afterLooking(base, events, null))
       this.#mustBe(stream)
       const [end] = looked.slice(-1)
       for (const event of looked) hear(event)
@@ -114,12 +116,14 @@ export class TimedScope implements Scope<TimedEvent> {
     const firsts = told ? new Map<string, number>() : null
     let base = after
     const stream = this.#createdAtMs
+    const indexes = this.#indexes()
     for await (const messages of replayPart(this.#nats, this.part, after?.sequence ?? 0, signal)) {
       const events = messages.flatMap((message) => fromConsumer(message) ?? [])
       for (const { subject, sequence } of events) {
         if (firsts !== null && !firsts.has(subject)) firsts.set(subject, sequence)
       }
-      const page = base === null ? await this.#fromOldest(events) : await this.#afterLooking(base, events, firsts)
+      const looked = base === null ? await this.#fromOldest(events) : await this.#afterLooking(base, events, firsts)
+      const page = await this.#followed(indexes, base, looked)
       this.#mustBe(stream)
       const end = page.at(-1)
       if (end === undefined) continue
@@ -165,6 +169,15 @@ export class TimedScope implements Scope<TimedEvent> {
     const kept = await this.#stillKept(events)
     const loss = { until: kept.at(-1)?.sequence ?? base.sequence }
     return kept.map((event) => ({ ...event, loss }))
+  }
+
+  /** Events of topics have no index: of them it is not known. */
+  #indexes(): RunIndexes | null {
+    return this.#options.runs.length === 0 ? null : new RunIndexes(this.#nats, this.part)
+  }
+
+  async #followed(indexes: RunIndexes | null, after: Position | null, events: readonly TimedEvent[]) {
+    return indexes === null ? events : indexes.follow(after, events)
   }
 
   async isQuiet(from: Position, to: Position): Promise<boolean> {

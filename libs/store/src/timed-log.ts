@@ -6,11 +6,11 @@ import { isCode } from '@baton/core/errors'
 import type { TimedLog } from '@baton/core/servable'
 import type { TimedEvent } from '@baton/core/timed'
 import type { Nats } from './connect.ts'
-import { directGet } from './direct-get.ts'
+import { directGet, type DirectMessage } from './direct-get.ts'
 import { readLedInfo } from './led.ts'
 import { fromNats } from './nats-errors.ts'
 import type { Part } from './replay.ts'
-import { fromStored } from './timed.ts'
+import { fromDirect, fromStored } from './timed.ts'
 
 /**
  * The reading side of topics and of several runs: where a part of a stream begins and ends, and what its leader says
@@ -89,16 +89,30 @@ const REPLICAS_ASKED = 3
  * behind, nothing of the part is kept up to there, or its subjects are too many to ask for at once.
  */
 export async function newestBetween(nats: Nats, part: Part, after: number, upTo: number): Promise<number | null> {
+  const found = await lastMessages(nats, part, upTo)
+  return found.length === 0 ? null : Math.max(0, ...found.map(({ seq }) => seq).filter((seq) => seq > after))
+}
+
+/**
+ * The newest event of each subject of a part up to a sequence, by a replica that has all up to there. None where nothing is
+ * kept up to there, and where no replica can tell.
+ */
+export async function lastUpTo(nats: Nats, part: Part, upTo: number): Promise<readonly TimedEvent[]> {
+  return (await lastMessages(nats, part, upTo)).flatMap((message) => fromDirect(message) ?? [])
+}
+
+async function lastMessages(nats: Nats, part: Part, upTo: number): Promise<readonly DirectMessage[]> {
+  if (upTo < 1) return []
   const request = { multi_last: [...part.subjects], up_to_seq: upTo }
   for (let asked = 0; asked < REPLICAS_ASKED; asked++) {
     try {
       const found = await directGet(nats, part.stream, request, REPLICA_MS)
-      if (found.length > 0) return Math.max(0, ...found.map(({ seq }) => seq).filter((seq) => seq > after))
+      if (found.length > 0) return found
     } catch (error) {
       if (!isCode(error, 'unavailable')) throw error
     }
   }
-  return null
+  return []
 }
 
 /** The newest event of a part; null when none is kept. */

@@ -3,6 +3,7 @@ import type { Msg } from '@nats-io/nats-core'
 import { isTopic } from '@baton/core/ids'
 import type { TimedEvent } from '@baton/core/timed'
 import { decodeEvent, decodeHeader, HEADER, type EventMessage } from './codec.ts'
+import type { DirectMessage } from './direct-get.ts'
 import { runSubject, topicSubject } from './names.ts'
 import { rawHeaders } from './raw-headers.ts'
 
@@ -74,4 +75,10 @@ export function fromLive(message: Msg): TimedEvent | null {
 export function fromStored(found: StoredMsg): TimedEvent | null {
   const { subject, seq: sequence, data, header: headers } = found
   return timed({ subject, sequence, atMs: found.time.getTime(), data, headers }, null)
+}
+
+/** A message that some replica has answered. */
+export function fromDirect({ subject, seq: sequence, data, headers }: DirectMessage): TimedEvent | null {
+  const atMs = Date.parse(headers.find('Nats-Time-Stamp') ?? '')
+  return timed({ subject, sequence, atMs, data, headers }, null)
 }
