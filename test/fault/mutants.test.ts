@@ -100,8 +100,8 @@ function quiet(): PromiseWithResolvers<void> {`,
         file: 'libs/store/src/take-epoch.ts',
         find: `      const epoch = await assertOwner(nats, run, sequence, record)
       const fence = { run, epoch }
-      return { fence, tail: await tailOf(nats, fence, signal) }`,
-        replace: `      const tail = await tailOf(nats, { run, epoch: sequence }, signal)
+      return { fence, tail: await tailOf(nats, fence, claim, signal) }`,
+        replace: `      const tail = await tailOf(nats, { run, epoch: sequence }, claim, signal)
       const epoch = await assertOwner(nats, run, sequence, record)
       return { fence: { run, epoch }, tail }`,
       },

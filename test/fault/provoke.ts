@@ -127,9 +127,13 @@ export async function manyReturns(source?: string): Promise<Violation[]> {
   await using flow = await flowing({ relays: 1, edges: 1 }, 300, source)
   const { system } = flow
   await untilStored(flow, 600)
-  // A new edge holds nothing in memory: whoever comes is sent through the log first.
-  await system.edges[0]?.restart()
-  const clients = Array.from({ length: 20 }, () => system.follow(RUN))
-  for (const client of clients) await client.untilEvents(900, 30_000)
+  const clients: SseClient[] = []
+  // Where a client meets what comes live is for the clock to say: several times, that something comes in between is sure.
+  for (let round = 0; round < 3; round++) {
+    // A new edge holds nothing in memory: whoever comes is sent through the log first.
+    await system.edges[0]?.restart()
+    clients.push(...Array.from({ length: 20 }, () => system.follow(RUN)))
+    for (const client of clients) await client.untilEvents(900, 30_000)
+  }
   return await judge(flow, clients)
 }
