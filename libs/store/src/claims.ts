@@ -1,3 +1,4 @@
+import { backoffMs } from '@baton/core/backoff'
 import { BatonError, isCode } from '@baton/core/errors'
 import type { Claim } from '@baton/core/records'
 import { readKeyAtLeader } from './bucket.ts'
@@ -28,6 +29,8 @@ export type HeldClaim = {
 
 /** Often enough to be seen between any two renewals, also where these come sooner than by default. */
 const PULSE_MS = 1000
+/** Between two tries of a renewal that failed; never more than a third of the time between two renewals. */
+const RETRY = { baseMs: 500, ceilingMs: 2000, floorMs: 100 }
 
 export type ClaimsDeps = {
   readonly nats: Nats
@@ -120,10 +123,25 @@ export class Claims {
       return this.#lose(held, `run ${run}: its task gave no sign`)
     }
     held.pulsesAtRenewal = held.pulses
-    // What is not decided by now is tried again at the next tick, until the term is over.
-    void held.claim.renew().catch((error: unknown) => {
+    void this.#renewUntilDue(held).catch((error: unknown) => {
       if (!isCode(error, 'lost')) log.debug({ run, err: error }, 'claim.unrenewed')
     })
+  }
+
+  /** Renews, and tries again until the next renewal is due: an election may end at any moment of a term. */
+  async #renewUntilDue(held: Held): Promise<void> {
+    const { renewMs } = this.#deps
+    const dueAtMs = performance.now() + renewMs
+    const limits = { ...RETRY, ceilingMs: Math.min(RETRY.ceilingMs, renewMs / 3) }
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await held.claim.renew()
+      } catch (error) {
+        const waitMs = backoffMs(attempt, Math.random(), limits)
+        if (isCode(error, 'lost') || performance.now() + waitMs > dueAtMs) throw error
+        await rest(waitMs, held.over.signal)
+      }
+    }
   }
 
   async #renew(held: Held): Promise<void> {
