@@ -159,9 +159,9 @@ describe.each(gateways)('through %s', (kind, binary) => {
     const all = clients.length + probes.length
     await other.child.kill()
     await eventually('all are at the one', async () => (await clientsAt(one)) === all)
-    // None was turned away for long: there was an edge all the time.
-    const turnedAway = clients.flatMap(({ frames }) => frames.filter(({ comments }) => comments.includes('gateway')))
-    expect(turnedAway.length).toBeLessThan(clients.length / 2)
+    // None was turned away for long: there was an edge all the time. On a busy machine one may answer a health check too late.
+    const turnedAway = clients.map(({ frames }) => frames.filter(({ comments }) => comments.includes('gateway')).length)
+    expect(Math.max(...turnedAway)).toBeLessThan(10)
     await Promise.all([...clients, ...probes].map((client) => client.close()))
   })
 

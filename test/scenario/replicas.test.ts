@@ -22,12 +22,15 @@ test('I1 I2: the life of a run on three replicas, and the same log on each', asy
 
 /** No other relay than its own has stored an owner record of a run after this sequence. */
 function expectKept(
+  { relays }: System,
   owners: ReadonlyMap<string, string>,
   logs: ReadonlyMap<string, readonly LogEntry[]>,
   since: number,
 ) {
   for (const [run, boot] of owners) {
-    expect([run, ownersAfter(logs.get(run) ?? [], since).filter((one) => one !== boot)]).toEqual([run, []])
+    const others = ownersAfter(logs.get(run) ?? [], since).filter((one) => one !== boot)
+    const said = relays.flatMap(({ output }) => output.split('\n').filter((line) => line.includes(`"${run}"`)))
+    expect(others, [`${run} was ${boot}'s`, ...said].join('\n')).toEqual([])
   }
 }
 
@@ -51,7 +54,7 @@ test('I1 I2 I3 I4: the leader of the log killed with 16 runs writing costs nothi
   await runs.flow()
   expect((await system.cluster.leaderOf(STREAM.runs)).name).not.toBe(leader.name)
   await leader.start()
-  expectKept(owners, await runs.finish(), since)
+  expectKept(system, owners, await runs.finish(), since)
 })
 
 test('I1 I2 I3: each node killed in turn, with whoever is connected to it, costs nothing, and no relay a run', async ({
@@ -67,7 +70,7 @@ test('I1 I2 I3: each node killed in turn, with whoever is connected to it, costs
     await node.start()
     await system.cluster.healthy()
   }
-  expectKept(owners, await runs.finish(), since)
+  expectKept(system, owners, await runs.finish(), since)
 })
 
 test('I1 I2 I3: a follower that is paused stops nobody', async ({ system, run }) => {
