@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { shownServers } from '@baton/store/nats-url'
 import { CommandError } from './exit.ts'
 import { collect } from './parse-argument.ts'
 
@@ -15,13 +16,28 @@ export const edgeOptions = (command: Command): Command =>
     .option('--edge <url>', `an edge (default: ${EDGE}); given several times, any of them will do`, collect)
     .option('--token <jwt>', 'where edges ask for one; others can see a command line, so better in BATON_TOKEN')
 
-/** Throws `usage` for what is no URL. */
-export function readEdges(given: EdgeFlags, token: string | null): Edges {
-  const { edge: urls = [EDGE] } = given
-  const wrong = urls.find((edge) => !/^https?:\/\/./.test(edge) || !URL.canParse(edge))
-  if (wrong !== undefined) throw new CommandError('usage', `--edge ${wrong}: must be an http URL`)
-  return { urls, token: given.token ?? token }
+/** Throws `usage` for what no request can be made of. */
+export function readEdges(given: EdgeFlags, fallback: string | null): Edges {
+  const { edge: urls = [EDGE], token = fallback } = given
+  const wrong = urls.find((edge) => !isEdgeUrl(edge))
+  // A user in a URL has a password beside it.
+  if (wrong !== undefined) {
+    throw new CommandError('usage', `--edge ${shownServers(wrong)}: must be an http URL without a user (see --token)`)
+  }
+  if (token !== null && !isSendable(token)) {
+    throw new CommandError('usage', 'the token has characters that no header can hold')
+  }
+  return { urls, token }
 }
+
+function isEdgeUrl(text: string): boolean {
+  if (!/^https?:\/\/./.test(text) || !URL.canParse(text)) return false
+  const { username, password } = new URL(text)
+  return username === '' && password === ''
+}
+
+/** Whether a header can hold it, and no name or id of ours is lost by refusing the rest. */
+export const isSendable = (text: string): boolean => /^[\x20-\x7e]*$/.test(text)
 
 export const authorization = ({ token }: Edges): Record<string, string> =>
   token === null ? {} : { authorization: `Bearer ${token}` }
@@ -38,8 +54,24 @@ export function refusal(status: number, text: string): CommandError | null {
   return status < 500 && status !== 429 ? new CommandError('usage', text) : null
 }
 
-/** fetch says only "fetch failed"; the reason is in its cause. */
+/**
+ * The failure of a request that fetch refuses to send, now and at any time: to a port of another protocol, say. Null for one
+ * that may succeed later: what the network does has a code.
+ */
+export function unsendable(edge: string, error: unknown): CommandError | null {
+  if (!(error instanceof TypeError) || codeOf(error.cause) !== null) return null
+  return new CommandError('usage', `${edge} cannot be asked: ${causeOf(error)}`)
+}
+
+/** fetch says only "fetch failed"; the reason is in its cause, which has no words where several addresses were tried. */
 export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  return error.cause instanceof Error ? error.cause.message : error.message
+  const { cause } = error
+  if (!(cause instanceof Error)) return error.message
+  return cause.message === '' ? (codeOf(cause) ?? error.message) : cause.message
+}
+
+export function codeOf(error: unknown): string | null {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
+  return code ?? null
 }

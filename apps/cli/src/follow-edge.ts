@@ -1,7 +1,7 @@
 import { backoffMs } from '@baton/core/backoff'
 import { pause } from '@baton/service/sleep'
 import { createSseParser, type SseItem } from '@baton/sse/parse'
-import { authorization, causeOf, problemOf, refusal, type Edges } from './edge-options.ts'
+import { authorization, causeOf, problemOf, refusal, unsendable, type Edges } from './edge-options.ts'
 import { CommandError } from './exit.ts'
 import { visible, type Print } from './print.ts'
 
@@ -69,6 +69,8 @@ async function followOnce(
         ...(place.lastEventId === null ? {} : { 'last-event-id': place.lastEventId }),
       },
       signal: AbortSignal.any([signal, silent.signal]),
+    }).catch((error: unknown) => {
+      throw unsendable(edge, error) ?? error
     })
     const refused = await judge(response, options.what)
     if (refused !== null) return refused

@@ -5,7 +5,16 @@ import { isTopic } from '@baton/core/ids'
 import { formatPosition } from '@baton/core/position'
 import type { Nats } from '@baton/store/connect'
 import { messageId, positionOf, storeTopic, type TopicMessage } from '@baton/store/publish-topic'
-import { authorization, causeOf, edgeOptions, problemOf, readEdges, refusal } from '../edge-options.ts'
+import {
+  authorization,
+  causeOf,
+  codeOf,
+  edgeOptions,
+  problemOf,
+  readEdges,
+  refusal,
+  unsendable,
+} from '../edge-options.ts'
 import type { EdgeFlags, Edges } from '../edge-options.ts'
 import { CommandError } from '../exit.ts'
 import { examples } from '../parse-argument.ts'
@@ -98,6 +107,8 @@ async function byEdge(message: TopicMessage, key: string | null, edges: Edges, s
       if (refused !== null) throw refused
     } catch (error) {
       if (error instanceof CommandError || signal.aborted) throw error
+      const hopeless = unsendable(edge, error)
+      if (hopeless !== null) throw hopeless
       trouble = `${edge}: ${causeOf(error)}`
       if (key === null && !isUnreached(error)) break
     }
@@ -105,5 +116,4 @@ async function byEdge(message: TopicMessage, key: string | null, edges: Edges, s
   throw new CommandError('unreachable', trouble)
 }
 
-const isUnreached = (error: unknown): boolean =>
-  error instanceof Error && (error.cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED'
+const isUnreached = (error: unknown): boolean => error instanceof Error && codeOf(error.cause) === 'ECONNREFUSED'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { edgeOptions, readEdges, type EdgeFlags } from '../edge-options.ts'
+import { edgeOptions, isSendable, readEdges, type EdgeFlags } from '../edge-options.ts'
 import { CommandError } from '../exit.ts'
 import { followEdge } from '../follow-edge.ts'
 import { examples } from '../parse-argument.ts'
@@ -13,11 +13,13 @@ export function tailCommand(program: Command, { print, token, warn, signal }: To
     .command('tail')
     .description('follow events; comes back by itself when an edge goes away')
     .helpCommand(false)
-  const common = (given: Flags) => ({
-    edges: readEdges(given, token()),
-    lastEventId: given.lastEventId ?? null,
-    onTrouble: warn,
-  })
+  const common = (given: Flags) => {
+    const { lastEventId = null } = given
+    if (lastEventId !== null && !isSendable(lastEventId)) {
+      throw new CommandError('usage', '--last-event-id: has characters that no header can hold')
+    }
+    return { edges: readEdges(given, token()), lastEventId, onTrouble: warn }
+  }
 
   edgeOptions(tail.command('run').description('print the events of a run to its end; then 0 if it completed, else 1'))
     .argument('<run>', 'its id')

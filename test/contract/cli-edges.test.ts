@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { batonAnswer } from '../kit/baton.ts'
+
+/** What the CLI does with what it is told about edges, before one of them has answered. */
+
+/** None of these commands needs a NATS server. */
+const NO_NATS = 'nats://127.0.0.1:9'
+const baton = (args: string[], environment: Record<string, string> = {}) => batonAnswer(NO_NATS, args, environment)
+
+const commands = [
+  ['tail', 'run', 'mine'],
+  ['tail', 'topic', 'orders.*'],
+  ['publish', 'orders.1', 'paid'],
+]
+
+test.each(commands)('an edge that no request can ever reach ends it at once, with 2: %s %s', async (...words) => {
+  for (const [edge, why] of [
+    ['http://127.0.0.1:6000', 'bad port'],
+    ['ftp://127.0.0.1:8080', 'must be an http URL'],
+    ['http://127.0.0.1:99999', 'must be an http URL'],
+    ['http://me:hush@127.0.0.1:8080', 'must be an http URL without a user'],
+  ] as const) {
+    const { code, output } = await baton([...words, '--edge', edge])
+    expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining(why) })
+    expect(output).not.toContain('hush')
+  }
+})
+
+test.each(commands)('what no header can hold is named, and not shown where it is a token: %s %s', async (...words) => {
+  const at = ['--edge', 'http://127.0.0.1:9999']
+  const token = await baton([...words, ...at], { BATON_TOKEN: 'hush\nhush' })
+  expect(token).toMatchObject({ code: 2, output: expect.stringContaining('the token has characters') })
+  expect(token.output).not.toContain('hush')
+})
+
+test('an id that no header can hold is no position: 2', async () => {
+  const { code, output } = await baton(['tail', 'run', 'mine', '--last-event-id', '7-€'])
+  expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining('--last-event-id: has characters') })
+})
