@@ -37,3 +37,20 @@ test('an id that no header can hold is no position: 2', async () => {
   const { code, output } = await baton(['tail', 'run', 'mine', '--last-event-id', '7-€'])
   expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining('--last-event-id: has characters') })
 })
+
+test.each(commands)('BATON_EDGE_URL says what --edge would, and --edge goes before it: %s %s', async (...words) => {
+  const environment = { BATON_EDGE_URL: 'http://127.0.0.1:6000, http://127.0.0.1:9999' }
+  expect(await baton(words, environment)).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('http://127.0.0.1:6000 cannot be asked'),
+  })
+  expect(await baton([...words, '--edge', 'http://127.0.0.1:6665'], environment)).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('http://127.0.0.1:6665 cannot be asked'),
+  })
+})
+
+test('a BATON_EDGE_URL that cannot be used ends every command with 2 and is named', async () => {
+  const { code, output } = await baton(['runs', 'ls'], { BATON_EDGE_URL: 'localhost:8080' })
+  expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining('BATON_EDGE_URL: must be http URLs') })
+})

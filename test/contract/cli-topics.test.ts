@@ -3,6 +3,7 @@ import { baton as batonAt } from '../kit/baton.ts'
 import type { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { forAllTests } from '../kit/for-all-tests.ts'
+import { freePort } from '../kit/free-port.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer } from '../kit/log-server.ts'
 
@@ -46,4 +47,17 @@ test('what is no topic is refused with an exit code of its own', async () => {
   expect((await publishing.exited).code).toBe(2)
   await using following = baton('tail', 'topic', 'no..topic', '--edge', edge.url)
   expect((await following.exited).code).toBe(2)
+})
+
+test('without --edge both speak to the edges of BATON_EDGE_URL, to the next one where one does not answer', async () => {
+  const deaf = await freePort()
+  const environment = { BATON_EDGE_URL: `http://127.0.0.1:${deaf},${edge.url}` }
+  // No NATS server there: it comes through an edge, or not at all.
+  const through = (...args: string[]) => batonAt('nats://127.0.0.1:9', ['--json', ...args], environment)
+  await using following = through('tail', 'topic', 'by-edge.*')
+  await eventually('it follows', () => following.logLines.some(({ event }) => event === 'stream.open'))
+  await using publishing = through('publish', 'by-edge.1', 'paid')
+  expect((await publishing.exited).code, publishing.output).toBe(0)
+  expect(publishing.logLines).toMatchObject([{ topic: 'by-edge.1', stream: 'TOPICS' }])
+  await following.said(/"data":"paid"/)
 })

@@ -1,10 +1,12 @@
 import type { Command } from 'commander'
+import { isEdgeUrl } from '@baton/service/variables'
 import { shownServers } from '@baton/store/nats-url'
 import { CommandError } from './exit.ts'
 import { collect } from './parse-argument.ts'
 
 const EDGE = 'http://127.0.0.1:8080'
 
+/** What the command line says of edges; the environment may say the same. */
 export type EdgeFlags = { readonly edge?: readonly string[]; readonly token?: string }
 
 /** Which edges are asked, and as whom. */
@@ -13,12 +15,12 @@ export type Edges = { readonly urls: readonly string[]; readonly token: string |
 /** Adds what every command that speaks to edges is told. */
 export const edgeOptions = (command: Command): Command =>
   command
-    .option('--edge <url>', `an edge (default: ${EDGE}); given several times, any of them will do`, collect)
+    .option('--edge <url>', 'an edge; given several times, any of them will do (default: BATON_EDGE_URL)', collect)
     .option('--token <jwt>', 'where edges ask for one; others can see a command line, so better in BATON_TOKEN')
 
-/** Throws `usage` for what no request can be made of. */
-export function readEdges(given: EdgeFlags, fallback: string | null): Edges {
-  const { edge: urls = [EDGE], token = fallback } = given
+/** What is said on the command line goes before the environment. Throws `usage` for what no request can be made of. */
+export function readEdges(given: EdgeFlags, environment: EdgeFlags): Edges {
+  const { edge: urls = [EDGE], token = null } = { ...environment, ...given }
   const wrong = urls.find((edge) => !isEdgeUrl(edge))
   // A user in a URL has a password beside it.
   if (wrong !== undefined) {
@@ -28,12 +30,6 @@ export function readEdges(given: EdgeFlags, fallback: string | null): Edges {
     throw new CommandError('usage', 'the token has characters that no header can hold')
   }
   return { urls, token }
-}
-
-function isEdgeUrl(text: string): boolean {
-  if (!/^https?:\/\/./.test(text) || !URL.canParse(text)) return false
-  const { username, password } = new URL(text)
-  return username === '' && password === ''
 }
 
 /** Whether a header can hold it, and no name or id of ours is lost by refusing the rest. */

@@ -35,6 +35,10 @@ export const HELP_TOPICS: Readonly<Record<string, { readonly what: string; reado
       ['BATON_NATS_URL', 'where NATS is: nats://127.0.0.1:4222; several with commas; user:password@ in it'],
       ['BATON_NATS_CREDS', 'a .creds file, in place of a user in the URL'],
       ['BATON_NATS_INBOX_PREFIX', 'where answers come, for a user who may hear only those under a prefix'],
+      [
+        'BATON_EDGE_URL',
+        'edges for tail and publish, with commas: what --edge says; tail else asks http://127.0.0.1:8080, publish NATS',
+      ],
       ['BATON_TOKEN', 'what edges are shown where they ask for a token'],
       ['BATON_REPLICAS', '1 or 3; with the limits (BATON_RUN_EVENTS, …): what setup and doctor compare with'],
       [

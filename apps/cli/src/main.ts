@@ -7,6 +7,7 @@ import {
   allVariables,
   cliVariables,
   commonVariables,
+  edgesOf,
   natsOf,
   secretPattern,
   topologyOf,
@@ -64,7 +65,7 @@ const around: Surroundings = {
         relations: thresholdComplaints,
       }),
     ),
-  token: () => config().BATON_TOKEN ?? null,
+  edges: () => edgesOf(config()),
   complaints,
   programs: async () => [
     { name: 'nats-server', version: (await find(natsServer, programs))?.version ?? null, needed: false },

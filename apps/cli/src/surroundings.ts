@@ -3,6 +3,7 @@ import type { Thresholds } from '@baton/core/judge'
 import type { Environment } from '@baton/service/config'
 import type { Nats } from '@baton/store/connect'
 import type { TopologyOptions } from '@baton/store/topology'
+import type { EdgeFlags } from './edge-options.ts'
 import { withStore, type StoreOptions } from './open-store.ts'
 import { createPrint, type Print } from './print.ts'
 import type { Screen } from './screen.ts'
@@ -18,8 +19,8 @@ export type Surroundings = {
   readonly topology: () => TopologyOptions
   /** By which runs are judged where no watchdog does. */
   readonly thresholds: () => Thresholds
-  /** What an edge is shown where nothing is said on the command line; null where there is none. */
-  readonly token: () => string | null
+  /** Which edges, and what they are shown, where nothing is said on the command line. */
+  readonly edges: () => EdgeFlags
   readonly complaints: () => readonly string[]
   readonly programs: () => Promise<readonly Program[]>
   readonly up: (options: UpOptions, json: boolean) => Promise<void>

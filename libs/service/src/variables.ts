@@ -114,11 +114,26 @@ export const watchdogVariables = {
   BATON_WEBHOOK_SECRET: z.string().optional(),
 }
 
+/** An address without secrets in it, which a request can be sent to. */
+export function isEdgeUrl(text: string): boolean {
+  if (!/^https?:\/\/./.test(text) || !URL.canParse(text)) return false
+  const { username, password } = new URL(text)
+  return username === '' && password === ''
+}
+
 /** What only the command line knows. */
 export const cliVariables = {
   /** What it shows an edge that asks for a token. */
   BATON_TOKEN: z.string().optional(),
+  /** The edges it asks, separated by commas. */
+  BATON_EDGE_URL: list.refine((urls) => urls.every(isEdgeUrl), 'must be http URLs without a user (http://host:8080)'),
 }
+
+/** Which edges the command line asks, and as whom; what the environment does not say is left out. */
+export const edgesOf = ({ BATON_EDGE_URL, BATON_TOKEN }: z.infer<z.ZodObject<typeof cliVariables>>) => ({
+  ...(BATON_EDGE_URL.length === 0 ? {} : { edge: BATON_EDGE_URL }),
+  ...(BATON_TOKEN === undefined ? {} : { token: BATON_TOKEN }),
+})
 
 /** Names the set-up and the tests know; no app reads them, none complains about them. */
 const tooling = ['BATON_NATS_SERVER', 'BATON_CHROMIUM', 'BATON_PYTHON', 'BATON_HEALTH_PORT']

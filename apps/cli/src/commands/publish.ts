@@ -37,8 +37,10 @@ type Stored = {
 }
 
 /** `baton publish`: one event into a topic, by NATS, or through an edge by who may only reach that. */
-export function publishCommand(program: Command, { inStore, print, token, signal }: Tools): void {
-  edgeOptions(program.command('publish').description('store an event in a topic: by NATS, or through --edge'))
+export function publishCommand(program: Command, { inStore, print, edges, signal }: Tools): void {
+  edgeOptions(
+    program.command('publish').description('store an event in a topic: by NATS, or through an edge where one is named'),
+  )
     .argument('<topic>', '1 to 8 names joined by dots')
     .argument('<data>', 'as it is; - is stdin')
     .option('--type <type>', 'shown in the envelope')
@@ -51,10 +53,10 @@ export function publishCommand(program: Command, { inStore, print, token, signal
       if (!isTopic(topic)) throw new CommandError('usage', `${topic} is no topic: 1 to 8 names joined by dots`)
       const data = given === '-' ? readFileSync(0, 'utf8') : given
       const message = { topic, data, type: flags.type ?? null }
-      if (flags.edge === undefined) {
+      if ((flags.edge ?? edges().edge) === undefined) {
         return inStore(async (nats) => show(await byNats(nats, message, flags.key ?? null), print()))
       }
-      show(await byEdge(message, flags.key ?? null, readEdges(flags, token()), signal), print())
+      show(await byEdge(message, flags.key ?? null, readEdges(flags, edges()), signal), print())
     })
 }
 

@@ -8,7 +8,7 @@ import type { Tools } from '../surroundings.ts'
 type Flags = EdgeFlags & { readonly from: string; readonly lastEventId?: string; readonly types?: string }
 
 /** `baton tail run` and `baton tail topic`: what comes, as it comes, through edges. */
-export function tailCommand(program: Command, { print, token, warn, signal }: Tools): void {
+export function tailCommand(program: Command, { print, edges, warn, signal }: Tools): void {
   const tail = program
     .command('tail')
     .description('follow events; comes back by itself when an edge goes away')
@@ -18,7 +18,7 @@ export function tailCommand(program: Command, { print, token, warn, signal }: To
     if (lastEventId !== null && !isSendable(lastEventId)) {
       throw new CommandError('usage', '--last-event-id: has characters that no header can hold')
     }
-    return { edges: readEdges(given, token()), lastEventId, onTrouble: warn }
+    return { edges: readEdges(given, edges()), lastEventId, onTrouble: warn }
   }
 
   edgeOptions(tail.command('run').description('print the events of a run to its end; then 0 if it completed, else 1'))

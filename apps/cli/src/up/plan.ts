@@ -45,6 +45,7 @@ export type Plan = {
 const HOST = '127.0.0.1'
 const NATS_PORT = 4222
 const NATS_CLUSTER_PORT = 6222
+const EDGE_PORT = 8080
 const AGENT_PORT = 9000
 const HEALTH_PORT = 8090
 /** A person who presses Ctrl-C does not wait half a minute. */
@@ -102,14 +103,17 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
     agentUrl = `http://${HOST}:${own}`
     children.push(child('agent', 'agent', agentUrl, { BATON_PORT: String(own), BATON_HOST: HOST }))
   }
-  return { addresses: { natsUrl, edgeUrls, agentUrl, cliEnv: cliEnv(servers) }, children, notes }
+  return { addresses: { natsUrl, edgeUrls, agentUrl, cliEnv: cliEnv(servers, edgeUrls) }, children, notes }
 }
 
 /** Whoever names a server with `--nats` knows how to reach it. */
-function cliEnv(servers: readonly ChildSpec[]): Record<string, string> {
+function cliEnv(servers: readonly ChildSpec[], edgeUrls: readonly string[]): Record<string, string> {
   const url = servers.map((server) => server.url).join(',')
   return {
     ...(servers.length === 0 || url === `nats://${HOST}:${NATS_PORT}` ? {} : { BATON_NATS_URL: url }),
+    ...(edgeUrls[0] === undefined || edgeUrls[0] === `http://${HOST}:${EDGE_PORT}`
+      ? {}
+      : { BATON_EDGE_URL: edgeUrls.join(',') }),
     ...(servers.length > 1 ? { BATON_REPLICAS: String(servers.length) } : {}),
   }
 }
