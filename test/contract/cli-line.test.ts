@@ -46,6 +46,31 @@ test('help of a command, however deep, of a topic, and of what there is not; --v
   expect(await baton(['--version'])).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
 })
 
+test.each([['version'], ['--version'], ['-V']])(
+  '%s answers in JSON where that is asked for, before or behind it',
+  async (word) => {
+    const plain = await baton([word])
+    expect(plain).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
+    const version = { version: plain.output.trim() }
+    for (const line of [
+      ['--json', word],
+      [word, '--json'],
+    ]) {
+      expect(await baton(line)).toMatchObject({ code: 0, lines: [version], output: `${JSON.stringify(version)}\n` })
+    }
+  },
+)
+
+test('help and what a shell reads are text, --json or not, and the help says so', async () => {
+  const { output } = await baton(['help'])
+  expect(output).toMatch(/--json .*help and[ \n]+completion stay text/s)
+  for (const line of [['help'], ['--help'], ['help', 'exit-codes'], ['runs', 'ls', '--help'], ['completion', 'bash']]) {
+    const plain = await baton(line)
+    expect(plain.code).toBe(0)
+    expect(await baton(['--json', ...line])).toEqual(plain)
+  }
+})
+
 describe('in a pipe', () => {
   test('a reader that has seen enough ends it in silence, of results and of messages', async () => {
     // More than a pipe holds, so that the writer still writes when the reader is gone.

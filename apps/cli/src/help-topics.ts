@@ -56,9 +56,11 @@ ends every command with 2.`,
     what: 'text, JSON, terminals and pipes',
     text: `Results go to stdout, everything else to stderr. With --json each result is one
 line of JSON, the same for a terminal and a pipe; fields are added, never
-renamed. Without it, text is for people: tables are cut to the width of a
-terminal and never in a pipe; colours only on a terminal. A reader that closes
-the pipe (head) ends a command in silence.`,
+renamed. Help, completion scripts and what goes to stderr stay text.
+
+Without it results are for people: tables are cut to the width of a terminal
+and never in a pipe; colours only on a terminal. A reader that closes the pipe
+(head) ends a command in silence.`,
   },
   positions: {
     what: 'where a stream begins',

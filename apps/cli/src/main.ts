@@ -54,6 +54,7 @@ const store = () => natsOf(config())
 
 const around: Surroundings = {
   version: versionOf(join(import.meta.dirname, '..', 'package.json')),
+  line: process.argv.slice(2),
   environment: process.env,
   store,
   topology: () => topologyOf(config()),

@@ -5,6 +5,7 @@ import { createProgram } from './program.ts'
 /** Nothing is run here: only what the command line says of itself. */
 const program = createProgram({
   version: '1.2.3',
+  line: [],
   environment: {},
   store: () => ({ servers: [], creds: undefined }),
   topology: () => {

@@ -15,14 +15,14 @@ import { runsWatchCommand } from './commands/runs-watch.ts'
 import { setupCommand } from './commands/setup.ts'
 import { tailCommand } from './commands/tail.ts'
 import { upCommand } from './commands/up.ts'
+import { versionCommand } from './commands/version.ts'
 import { createTools, type Surroundings } from './surroundings.ts'
 
 /** The command line: one file for each command, in the order in which the help shows them. */
 export function createProgram(around: Surroundings): Command {
   const program = new Command('baton')
     .description('Relays live event streams of agent runs to any number of readers, over NATS JetStream.')
-    .version(around.version, '-V, --version')
-    .option('--json', 'write JSON, one value a line, for programs; anywhere on the line')
+    .option('--json', 'write results as JSON, one a line; anywhere on the line; help and completion stay text')
     .showHelpAfterError('(baton --help, or --help after a command, says more)')
     .exitOverride()
   const tools = createTools(program, around)
@@ -43,6 +43,7 @@ export function createProgram(around: Surroundings): Command {
   doctorCommand(program, tools)
   configCheckCommand(program, tools)
   helpCommand(program, tools)
+  versionCommand(program, tools)
   completionCommand(program, around.runIds)
   return program
 }

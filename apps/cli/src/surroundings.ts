@@ -14,6 +14,8 @@ export type Program = { readonly name: string; readonly version: string | null; 
 /** What the commands need of the process they run in. What reads the environment throws ConfigError. */
 export type Surroundings = {
   readonly version: string
+  /** All that stands behind `baton`, for what is answered before the whole of it was read. */
+  readonly line: readonly string[]
   readonly environment: Environment
   readonly store: () => StoreOptions
   readonly topology: () => TopologyOptions
