@@ -149,7 +149,7 @@ describe('baton config check', () => {
     expect(code).toBe(2)
     for (const complaint of [
       'edge: would not start',
-      'BATON_PROT: no such variable',
+      'BATON_PROT: no such variable; did you mean BATON_PORT?',
       'BATON_CORS_ORIGINS: nowhere is no origin',
       'BATON_AUTH: must be given',
       'this environment does not do for: edge',

@@ -35,6 +35,17 @@ describe('the environment', () => {
       'BATON_L: too long',
     ])
   })
+  test.each([
+    ['BATON_PROT', '; did you mean BATON_PORT?'],
+    ['BATON_RELPICAS', '; did you mean BATON_REPLICAS?'],
+    ['BATON_QUIET', '; did you mean BATON_QUIET_MS?'],
+    ['BATON_baton_port', ''],
+    ['BATON_X', ''],
+    ['BATON_COLOUR', ''],
+    ['BATON_', ''],
+  ])('is refused for %s, with the name that was meant where one is near', (name, hint) => {
+    expect(complaints({ [name]: '1' }, { others: allVariables })).toEqual([`${name}: no such variable${hint}`])
+  })
   test('may hold what other apps know', () => {
     expect(complaints({ BATON_PORT: '1' }, { others: allVariables })).toEqual([])
     expect(complaints({ BATON_SECRET_X: '1' }, { patterns: [/^BATON_SECRET_/] })).toEqual([])

@@ -1,3 +1,4 @@
+import leven from 'leven'
 import { z } from 'zod'
 
 /** Every complaint about the environment at once, a line each. */
@@ -10,6 +11,8 @@ export class ConfigError extends Error {
     this.complaints = complaints
   }
 }
+
+const PREFIX = 'BATON_'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -51,12 +54,12 @@ export function readConfig<T extends z.ZodRawShape>(
   // An empty variable is an unset one: compose files and shells write `NAME=` for "not set".
   const given = Object.fromEntries(
     Object.entries(environment).filter(
-      ([name, value]) => name.startsWith('BATON_') && value !== undefined && value !== '',
+      ([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== '',
     ),
   )
   const unknown = Object.keys(given)
     .filter((name) => !(name in table) && !others.has(name) && !patterns.some((pattern) => pattern.test(name)))
-    .map((name) => `${name}: no such variable`)
+    .map((name) => `${name}: no such variable${hint(name, [...Object.keys(table), ...others])}`)
   const known = Object.fromEntries(Object.entries(given).filter(([name]) => name in table))
   const found = z.object(table).safeParse(known)
   const issues = found.success ? [] : found.error.issues
@@ -70,4 +73,22 @@ export function readConfig<T extends z.ZodRawShape>(
   const complaints = [...unknown, ...wrong]
   if (!found.success || complaints.length > 0) throw new ConfigError(complaints)
   return found.data
+}
+
+/** More than three letters or half of it: that is another word, not a slip. */
+const MOST_LETTERS = 3
+const MOST_OF_IT = 0.5
+
+/** The known name that was probably meant; empty where none is near. What all names begin with says nothing. */
+function hint(name: string, known: readonly string[]): string {
+  const written = name.slice(PREFIX.length)
+  const [nearest] = known
+    .map((one) => {
+      const meant = one.slice(PREFIX.length)
+      const letters = leven(written, meant)
+      return { one, letters, share: letters / Math.max(written.length, meant.length) }
+    })
+    .filter(({ letters, share }) => letters <= MOST_LETTERS && share <= MOST_OF_IT)
+    .sort((a, b) => a.letters - b.letters)
+  return nearest === undefined ? '' : `; did you mean ${nearest.one}?`
 }
