@@ -61,9 +61,8 @@ export class Hurt {
           await delay(fault.forMs)
           await disk?.empty()
           // A server that met a full disk has turned its JetStream off, and is started again by whoever made room.
-          await this.#inTurn('nats-1', async () =>
-            restartServer(this.#world, this.#world.servers.length - 1, fault.forMs),
-          )
+          const server = this.#world.servers.at(-1)
+          if (server !== undefined) await this.#inTurn(server.name, () => restartServer(server, fault.forMs / 10))
         })
       case 'part-nats':
         return this.#turn('cluster', fault, relays.map(nameOfMember), () => this.#partNode(fault))
@@ -115,7 +114,7 @@ export class Hurt {
         }
         await (fault.kind === 'kill' ? server.kill() : server.terminate())
         await delay(fault.downMs)
-        await server.start()
+        await startServer(server)
       })
     })
   }
@@ -177,6 +176,8 @@ export class Hurt {
   }
 }
 
+type Server = World['servers'][number]
+
 const opposite = { up: 'down', down: 'up', both: 'both' } as const
 
 /** Without a network: the proxy between two nodes, whose `up` is from the later name to the earlier one. */
@@ -190,12 +191,23 @@ const nameOfMember = ({ app }: Member): string => app.name
 
 const turned = <T>(list: readonly T[], by: number): readonly T[] => [...list.slice(by), ...list.slice(0, by)]
 
-async function restartServer(world: World, number: number, downMs: number): Promise<void> {
-  const server = world.servers[number]
-  if (server === undefined) return
+async function restartServer(server: Server, downMs: number): Promise<void> {
   if (server.child.exit === null) await server.kill()
-  await delay(downMs / 10)
-  await server.start()
+  await delay(downMs)
+  await startServer(server)
+}
+
+/** Again and again, as whatever supervises it would: while its disk is full it ends at once. */
+async function startServer(server: Server): Promise<void> {
+  await eventually(
+    `${server.name} starts`,
+    async () => {
+      if (server.child.exit === null) await server.kill()
+      await server.start()
+      return true
+    },
+    { withinMs: 60_000, everyMs: 500 },
+  )
 }
 
 async function freeze(app: App, forMs: number): Promise<void> {

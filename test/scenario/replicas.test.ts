@@ -1,10 +1,10 @@
-import { RELAY_CONNECTION, STREAM } from '@baton/store/names'
+import { STREAM } from '@baton/store/names'
 import { rm } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { eventually, steadily } from '../kit/eventually.ts'
 import type { LogEntry } from '../kit/history.ts'
 import { ManyRuns, ownersAfter } from '../kit/many-runs.ts'
-import type { App } from '../kit/process.ts'
+import { partRelays } from '../kit/relay-connection.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 
 /** The promises with three replicas, while nodes die, pause and come back. A leader's death stops writes for seconds. */
@@ -32,12 +32,6 @@ function expectKept(
     const said = relays.flatMap(({ output }) => output.split('\n').filter((line) => line.includes(`"${run}"`)))
     expect(others, [`${run} was ${boot}'s`, ...said].join('\n')).toEqual([])
   }
-}
-
-/** The name of a relay's connection to NATS, as it is now. */
-function bootOf(relay: App): string {
-  const boots = [...relay.output.matchAll(/"boot":"([0-9a-f]+)"/g)].map((found) => found[1])
-  return `${RELAY_CONNECTION}${boots.at(-1)}`
 }
 
 const lastSequence = async (system: System) => (await system.store.jsm.streams.info(STREAM.runs)).state.last_seq
@@ -136,12 +130,8 @@ test('I1 I8: while two of three nodes are away an agent is held back, and nothin
 })
 
 test('I6: a relay killed with -9 at one node is replaced at once by one at another', async ({ system, run }) => {
-  const [mine, peer] = await eventually('the relays are at different nodes', async () => {
-    const nodes = await Promise.all(system.relays.map(async (relay) => system.cluster.nodeOf(bootOf(relay))))
-    if (nodes[0] !== nodes[1]) return system.relays
-    await system.relays[1]?.restart()
-    return null
-  })
+  await partRelays(system)
+  const [mine, peer] = system.relays
   await using runs = await ManyRuns.start(system, run, 2, SCRIPT)
   const owner = await system.owner(`${run}-1`)
   await owner.child.kill()
