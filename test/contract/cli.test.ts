@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { writeKey } from '@baton/store/bucket'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
@@ -98,6 +101,16 @@ describe('baton runs', () => {
     const lost = await baton(['runs', 'ls'], { BATON_NATS_CREDS: '/no/such/file' })
     expect(lost.code).toBe(2)
     expect(lost.output).toContain('BATON_NATS_CREDS: no such file: /no/such/file')
+  })
+
+  test('a system whose parts would all refuse their environment is not started: 2', async () => {
+    const data = await mkdtemp(join(tmpdir(), 'baton-up-'))
+    const environment = { BATON_RELPICAS: '3', BATON_BEAT_MS: 'often', BATON_STALL_MS: '0' }
+    const { code, output } = await baton(['up', '--no-demo', '--data', data], environment)
+    await rm(data, { recursive: true })
+    expect(code).toBe(2)
+    for (const name of Object.keys(environment)) expect(output).toContain(`${name}: `)
+    expect(output).not.toContain('has ended')
   })
 
   test.each([['ls'], ['show', 'one'], ['cancel', 'one']])(

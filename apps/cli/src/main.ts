@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommanderError } from 'commander'
+import { appVariables } from '@baton/service/app-variables'
 import { ConfigError, readConfig } from '@baton/service/config'
 import { CHECK_CONFIG } from '@baton/service/run-service'
 import {
@@ -107,6 +108,13 @@ function versionOf(manifest: string): string {
 }
 
 async function runUp(options: UpOptions, json: boolean): Promise<void> {
+  // A part that refuses its environment would be started again and again.
+  const { relay, edge, watchdog } = appVariables
+  readConfig(
+    process.env,
+    { ...cliVariables, ...relay, ...edge, ...watchdog },
+    { patterns: [secretPattern], others: allVariables },
+  )
   const brought = await setUp({ server: options.natsUrl === null, cli: false })
   const cli = (await find(natsCli, programs))?.path ?? null
   const own = join(programs, natsCli.name)
