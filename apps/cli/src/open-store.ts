@@ -3,6 +3,7 @@ import { connectNats, type Nats, type NatsOptions } from '@baton/store/connect'
 import { shownServers } from '@baton/store/nats-url'
 import { isSetUp } from '@baton/store/is-set-up'
 import { isRefusal } from '@baton/store/nats-errors'
+import { whatToCheck } from '@baton/store/say-waiting'
 import { CommandError } from './exit.ts'
 
 export type StoreOptions = Omit<NatsOptions, 'name'>
@@ -42,7 +43,10 @@ export async function open(options: StoreOptions, name: string, signal: AbortSig
     if (signal.aborted || !limited.aborted) throw error
     const why = reason === '' ? '' : `: ${reason}`
     if (refused.signal.aborted) {
-      throw new CommandError('denied', `NATS at ${shown(options)} does not let this user in${why}`)
+      throw new CommandError(
+        'denied',
+        `NATS at ${shown(options)} does not let this user in${why}; check ${whatToCheck(options)}`,
+      )
     }
     throw new CommandError('unreachable', `NATS does not answer at ${shown(options)}${why}`)
   }

@@ -6,6 +6,7 @@ import { processRegistry } from '@baton/service/metrics'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { makeTopology } from '@baton/store/make-topology'
 import { sayRefusals } from '@baton/store/refusals'
+import { sayWaiting } from '@baton/store/say-waiting'
 import { readEdgeConfig } from './config.ts'
 import { Edge } from './edge.ts'
 import { close, listen } from './server.ts'
@@ -41,7 +42,7 @@ async function untilClosed({ nc }: Nats): Promise<never> {
 /** Connects however long it takes; until then the edge answers, but is not ready. */
 async function followNats(edge: Edge, signal: AbortSignal): Promise<Nats> {
   const name = `baton-edge-${hostname()}-${process.pid}`
-  const nats = await connectNats({ ...config.nats, name }, signal, (error) => log.warn({ err: error }, 'nats.waiting'))
+  const nats = await connectNats({ ...config.nats, name }, signal, sayWaiting(log, config.nats))
   sayRefusals(nats, log)
   await makeTopology(nats, config.topology, log, signal)
   edge.use(nats, signal)

@@ -8,6 +8,7 @@ import { connectNats, type Nats } from '@baton/store/connect'
 import { RELAY_CONNECTION } from '@baton/store/names'
 import { makeTopology } from '@baton/store/make-topology'
 import { sayRefusals } from '@baton/store/refusals'
+import { sayWaiting } from '@baton/store/say-waiting'
 import { relayConfig, type RelayConfig } from './config.ts'
 import { Relay } from './relay.ts'
 import { createUpstream } from './upstream.ts'
@@ -42,9 +43,7 @@ async function main(config: RelayConfig, stop: AbortSignal, askToStop: (by: stri
 
 /** Connected, with its streams and buckets there. */
 async function openStore({ nats: options, topology }: RelayConfig, stop: AbortSignal): Promise<Nats> {
-  const nats = await connectNats({ ...options, name: RELAY_CONNECTION + boot }, stop, (error) =>
-    log.warn({ err: error }, 'nats.waiting'),
-  )
+  const nats = await connectNats({ ...options, name: RELAY_CONNECTION + boot }, stop, sayWaiting(log, options))
   sayRefusals(nats, log)
   await makeTopology(nats, topology, log, stop)
   return nats

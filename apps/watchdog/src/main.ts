@@ -8,6 +8,7 @@ import { unlessStopped } from '@baton/service/unless-stopped'
 import { connectNats } from '@baton/store/connect'
 import { WATCHDOG_CONNECTION } from '@baton/store/names'
 import { sayRefusals } from '@baton/store/refusals'
+import { sayWaiting } from '@baton/store/say-waiting'
 import { watchdogConfig, type WatchdogConfig } from './config.ts'
 import { Watchdog } from './watchdog.ts'
 import { sendAlerts } from './webhook.ts'
@@ -25,8 +26,10 @@ async function main(config: WatchdogConfig, stop: AbortSignal): Promise<void> {
     const health = { live: () => true, ready: () => watchdog?.ready ?? false }
     await serveHealth({ port: config.healthPort, host: '127.0.0.1', health, registry }, stop)
   }
-  const connecting = connectNats({ ...config.nats, name: WATCHDOG_CONNECTION + self.boot }, stop, (error) =>
-    log.warn({ err: error }, 'nats.waiting'),
+  const connecting = connectNats(
+    { ...config.nats, name: WATCHDOG_CONNECTION + self.boot },
+    stop,
+    sayWaiting(log, config.nats),
   )
   const nats = await unlessStopped(connecting, stop)
   if (nats === null) return

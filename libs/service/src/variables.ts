@@ -1,7 +1,7 @@
-import { statSync } from 'node:fs'
 import { z } from 'zod'
 import { WATCHDOG } from '@baton/core/records'
 import { list, whole } from './config.ts'
+import { credentialsComplaint } from './credentials-file.ts'
 import { LOG_LEVELS } from './log.ts'
 
 const GiB = 2 ** 30
@@ -22,8 +22,9 @@ export const commonVariables = {
     ),
   BATON_NATS_CREDS: z
     .string()
-    .refine((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true, {
-      error: ({ input }) => `no such file: ${String(input)}`,
+    .superRefine((path, context) => {
+      const message = credentialsComplaint(path)
+      if (message !== null) context.addIssue({ code: 'custom', message })
     })
     .optional(),
   BATON_NATS_INBOX_PREFIX: z

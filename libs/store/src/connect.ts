@@ -3,6 +3,7 @@ import type { ConnectionOptions, NatsConnection } from '@nats-io/nats-core'
 import { jetstream, jetstreamManager, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { isRefusal } from './nats-errors.ts'
 import { addressOf, credentialsOf } from './nats-url.ts'
 
 /** One connection to NATS and its two JetStream faces. The only handle the rest of the store takes. */
@@ -30,7 +31,8 @@ export type NatsOptions = {
 export const REQUEST_TIMEOUT_MS = 1000
 
 /**
- * Connects, trying for as long as the signal allows: a process that starts before NATS waits for it. Afterwards the
+ * Connects, trying for as long as the signal allows: a process that starts before NATS waits for it. `onWaiting` hears why,
+ * once while NATS is away and once while it does not let this user in. Afterwards the
  * client reconnects for ever and quickly; pings find a half-open socket within seconds.
  */
 export async function connectNats(
@@ -39,7 +41,9 @@ export async function connectNats(
   onWaiting: (error: unknown) => void = () => undefined,
 ): Promise<Nats> {
   const base = await connectionOptions(options)
-  for (let waited = false; ; waited = true) {
+  // Once for each of the two: a server that was away may, when it is back, not let this user in.
+  const told = new Set<boolean>()
+  for (;;) {
     signal.throwIfAborted()
     try {
       const nc = await dial(base)
@@ -48,7 +52,8 @@ export async function connectNats(
       const { inboxPrefix } = base
       return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm, inboxPrefix, onDisconnect }
     } catch (error) {
-      if (!waited) onWaiting(error)
+      if (!told.has(isRefusal(error))) onWaiting(error)
+      told.add(isRefusal(error))
       await delay(250, undefined, { signal })
     }
   }

@@ -1,4 +1,4 @@
-import { errors } from '@nats-io/nats-core'
+import { errors, nkeys } from '@nats-io/nats-core'
 import { JetStreamApiError, JetStreamError } from '@nats-io/jetstream'
 import { BatonError } from '@baton/core/errors'
 
@@ -21,9 +21,11 @@ export const API = {
 
 export type ApiError = { readonly code?: number; readonly err_code?: number; readonly description?: string }
 
-/** The server answers and does not let this user in: trying again changes nothing. */
+/** The server answers and does not let this user in, or the user's key is none: trying again changes nothing. */
 export const isRefusal = (error: unknown): boolean =>
-  error instanceof errors.AuthorizationError || error instanceof errors.UserAuthenticationExpiredError
+  error instanceof errors.AuthorizationError ||
+  error instanceof errors.UserAuthenticationExpiredError ||
+  error instanceof nkeys.NKeysError
 
 /** What a JetStream API error means here. `what` names the attempted thing for the message. */
 export function fromApiError(error: ApiError, what: string, cause?: unknown): BatonError {
