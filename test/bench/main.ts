@@ -19,6 +19,18 @@ const benches: Readonly<Record<string, () => Promise<Row>>> = {
   ...durabilityBenches,
 }
 
+const names = Object.keys(benches)
+if (chosen.includes('--help') || chosen.includes('-h')) {
+  const list = names.map((name) => `  ${name}`).join('\n')
+  console.log(`npm run bench -- [name …]: measures all, or those whose name has one of these words in it\n\n${list}`)
+  process.exit(0)
+}
+const unknown = chosen.find((word) => !names.some((name) => name.includes(word)))
+if (unknown !== undefined) {
+  console.error(`no bench is called ${unknown}: npm run bench -- --help shows them`)
+  process.exit(2)
+}
+
 const rows: Row[] = []
 console.log(machine())
 for (const [name, bench] of Object.entries(benches)) {

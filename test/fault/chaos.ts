@@ -8,6 +8,9 @@ import { DOORS } from './world.ts'
  * The long fault run: `npm run chaos -- --minutes M --seed S [--replicas 1|3]` (README.md in this folder). Exit 1 on the
  * first broken promise.
  */
+const USAGE = 'npm run chaos -- --minutes M --seed S [--replicas 1|3]'
+const ABOUT = `Inflicts faults on a whole system and checks every promise, until it is over or one is
+broken. Default: 10 minutes, a seed for each day, one nats-server.`
 const asked = readArguments()
 const again = inOwnNetwork()
 process.exit(again === null ? await run() : await runAgain(again))
@@ -32,7 +35,7 @@ async function runAgain({ command, environment }: NonNullable<typeof again>): Pr
 }
 
 function usage(complaint: string): never {
-  console.error(`${complaint}\nusage: npm run chaos -- --minutes M --seed S [--replicas 1|3]`)
+  console.error(`${complaint}\nusage: ${USAGE}`)
   process.exit(2)
 }
 
@@ -43,8 +46,13 @@ function readArguments(): { minutes: number; seed: number; replicas: 1 | 3 } {
         minutes: { type: 'string', default: '10' },
         seed: { type: 'string', default: String(Math.floor(Date.now() / 86_400_000)) },
         replicas: { type: 'string', default: '1' },
+        help: { type: 'boolean', short: 'h', default: false },
       },
     })
+    if (values.help) {
+      console.log(`${USAGE}\n\n${ABOUT}`)
+      process.exit(0)
+    }
     const [minutes, seed] = [Number(values.minutes), Number(values.seed)]
     if (!(minutes > 0)) usage('--minutes must be a number above 0')
     if (!Number.isSafeInteger(seed) || seed < 0) usage('--seed must be a whole number')

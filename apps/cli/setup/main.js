@@ -5,6 +5,7 @@ import { endAll } from './execute.js'
 import { handOver } from './hand-over.js'
 import { programs, root } from './places.js'
 import { say, SetupError } from './say.js'
+import { helpText, asksForHelp } from './help.js'
 import { setUp } from './set-up.js'
 import { runTests } from './run-tests.js'
 
@@ -36,7 +37,13 @@ async function main([name = '', ...args]) {
   const command = commands[name]
   if (command === undefined)
     throw new SetupError(`baton: no such command: ${name}; there are ${Object.keys(commands).join(', ')}`)
-  const { want, run } = command
+  const helping = asksForHelp(args)
+  if (helping && name in helpText) {
+    process.stdout.write(helpText[name] ?? '')
+    return 0
+  }
+  const { run } = command
+  const want = helping ? { server: false, cli: false } : command.want
   const stop = () => {
     endAll()
     process.exit(130)
