@@ -1,7 +1,6 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import { chromium, type Browser } from 'playwright-core'
 import { findBinary } from './find-binary.ts'
+import { installPackages } from './install-packages.ts'
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome']
 
@@ -10,7 +9,7 @@ const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-s
  * to be had.
  */
 export async function startChromium(): Promise<Browser | null> {
-  const path = findChromium() ?? (await installChromium())
+  const path = findChromium() ?? ((await installPackages('chromium')) ? findChromium() : null)
   if (path === null) return null
   return chromium.launch({ executablePath: path, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 }
@@ -21,17 +20,4 @@ function findChromium(): string | null {
     [findBinary(first, 'BATON_CHROMIUM'), ...others.map((name) => findBinary(name))].find((path) => path !== null) ??
     null
   )
-}
-
-async function installChromium(): Promise<string | null> {
-  if (process.getuid?.() !== 0 || findBinary('apt-get') === null) return null
-  const run = promisify(execFile)
-  const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  try {
-    await run('apt-get', ['update'], { env: environment })
-    await run('apt-get', ['install', '-y', '--no-install-recommends', 'chromium'], { env: environment })
-  } catch {
-    return null
-  }
-  return findChromium()
 }

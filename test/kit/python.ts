@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findBinary, root } from './find-binary.ts'
+import { installPackages } from './install-packages.ts'
 
 const run = promisify(execFile)
 const house = join(root, '.baton', 'python')
@@ -44,10 +45,7 @@ async function makeHouse(): Promise<void> {
     await run(python, ['-m', 'venv', '--clear', house])
   }
   await make().catch(async (error: unknown) => {
-    if (process.getuid?.() !== 0 || findBinary('apt-get') === null) throw error
-    const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-    await run('apt-get', ['update'], { env: environment })
-    await run('apt-get', ['install', '-y', '--no-install-recommends', 'python3', 'python3-venv'], { env: environment })
+    if (!(await installPackages('python3', 'python3-venv'))) throw error
     await make()
   })
 }

@@ -14,7 +14,10 @@ export function completionCommand(program: Command, runs: readonly string[]): vo
   program.commands
     .find((command) => command.name() === 'completion')
     ?.description('print what has a shell complete this command: bash, zsh, fish or powershell')
-    .addHelpText('after', '\nbash needs the package bash-completion.')
+    .addHelpText(
+      'after',
+      '\nbash needs the package bash-completion; zsh needs, before its line,\nautoload -Uz compinit && compinit',
+    )
     .addHelpText(
       'after',
       examples(
