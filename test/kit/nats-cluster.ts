@@ -83,14 +83,14 @@ export class NatsCluster {
     return cluster
   }
 
-  /** All nodes, as a client's list. */
+  /** All nodes, as a client's list, for the tester: who hurts nodes and streams may do all. */
   get url(): string {
     return this.nodes.map(({ url }) => url).join(',')
   }
 
-  /** As `url`: the cluster's tests hurt nodes and streams, and everybody in them is one user that may do all. */
-  urlOf(_role: Role): string {
-    return this.url
+  /** All nodes, for the user of a role. */
+  urlOf(role: Role): string {
+    return this.nodes.map((node) => node.urlOf(role)).join(',')
   }
 
   node(name: string): NatsNode {
@@ -163,7 +163,7 @@ export class NatsCluster {
 
   /** Lets this node lead the cluster as a whole. */
   async leadAll(node: NatsNode): Promise<void> {
-    const operator = await connectNats({ servers: [node.systemUrl], name: 'operator' }, AbortSignal.timeout(20_000))
+    const operator = await connectNats({ servers: [node.urlOf('sys')], name: 'operator' }, AbortSignal.timeout(20_000))
     try {
       await eventually(
         `${node.name} leads the cluster`,

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Child } from './child.ts'
 import { findBinary } from './find-binary.ts'
-import { passwordOf } from './nats-server.ts'
+import { passwordOf, type Role } from './nats-server.ts'
 import { commandAt, LOOPBACK, type Place } from './place.ts'
 
 export type NatsNodeOptions = {
@@ -36,17 +36,17 @@ export class NatsNode {
     this.#options = options
   }
 
+  /** As the tester, who may do all. */
   get url(): string {
     return `nats://baton:baton@${this.host}:${this.port}`
   }
 
-  get host(): string {
-    return (this.#options.place ?? LOOPBACK).address
+  urlOf(role: Role): string {
+    return `nats://${role}:${passwordOf(role)}@${this.host}:${this.port}`
   }
 
-  /** A user of the system account: what an operator would connect as. */
-  get systemUrl(): string {
-    return `nats://sys:${passwordOf('sys')}@${this.host}:${this.port}`
+  get host(): string {
+    return (this.#options.place ?? LOOPBACK).address
   }
 
   get child(): Child {

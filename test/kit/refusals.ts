@@ -1,6 +1,10 @@
 import type { Nats } from '@baton/store/connect'
 import { onRefusals, type Refusal } from '@baton/store/refusals'
 
+/** What a server has said of the rights its users lack. */
+export const refusalsIn = (output: string): readonly string[] =>
+  output.split('\n').filter((line) => line.includes(' Violation - '))
+
 export type Attempt = readonly [Refusal['operation'], string]
 
 /**

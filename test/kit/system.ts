@@ -2,7 +2,6 @@ import { connectNats, type Nats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
-import { ensureTopology } from '@baton/store/topology'
 import type { Verdict } from '@baton/core/judge'
 import type { Claim } from '@baton/core/records'
 import { test as base } from 'vitest'
@@ -10,12 +9,14 @@ import { livingChildren } from './child.ts'
 import { connectAs } from './connect-as.ts'
 import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
-import { SMALL_TOPOLOGY } from './log-server.ts'
 import { NatsCluster, type NatsClusterOptions } from './nats-cluster.ts'
+import type { NatsNode } from './nats-node.ts'
 import { NatsServer, type NatsServerOptions, type Role } from './nats-server.ts'
 import { startEdge, startRelay, type App } from './process.ts'
 import { Proxy } from './proxy.ts'
 import { readLogs } from './read-log.ts'
+import { refusalsIn } from './refusals.ts'
+import { setUp } from './set-up.ts'
 import { SseClient, type SseClientOptions } from './sse-client.ts'
 import { Agents } from './agents.ts'
 
@@ -23,7 +24,10 @@ export type SystemOptions = {
   readonly relays?: number
   readonly edges?: number
   readonly nats?: NatsServerOptions
-  /** A cluster of three NATS nodes in place of the one server, and three replicas of everything. */
+  /**
+   * A cluster of three NATS nodes in place of the one server, and three replicas of everything. Each process is the user
+   * of its role there, and none may be refused anything.
+   */
   readonly cluster?: NatsClusterOptions
   /** Variables of every relay and edge. */
   readonly environment?: Readonly<Record<string, string>>
@@ -47,6 +51,9 @@ export type ShownRun = {
   readonly jobs: readonly { readonly job: string; readonly state: string; readonly reason: string | null }[]
 }
 
+/** A single server with users has the machine's own limits: what it is to keep must fit. */
+const SMALL = { BATON_RUNS_MAX_BYTES: String(64 * 2 ** 20), BATON_TOPICS_MAX_BYTES: String(64 * 2 ** 20) }
+
 /** The whole of Baton on this machine: one NATS server or three, relays, edges and an agent process. */
 export class System {
   readonly #nats: NatsServer | NatsCluster
@@ -55,6 +62,8 @@ export class System {
   readonly relays: readonly App[]
   readonly edges: readonly App[]
   readonly #proxies: ReadonlyMap<string, readonly Proxy[]>
+  /** How many refusals of each server are known to the test. */
+  readonly #told = new Map<string, number>()
 
   private constructor(
     nats: NatsServer | NatsCluster,
@@ -74,8 +83,9 @@ export class System {
     const nats = await (options.cluster === undefined
       ? NatsServer.start(options.nats)
       : NatsCluster.start({ ...options.cluster, advertised: proxied === undefined }))
-    const replicas: Record<string, string> = nats instanceof NatsCluster ? { BATON_REPLICAS: '3' } : {}
-    const environment = { ...replicas, ...options.environment }
+    const hasUsers = nats instanceof NatsCluster || options.nats?.users === true
+    const sizes = nats instanceof NatsCluster ? { BATON_REPLICAS: '3' } : hasUsers ? SMALL : {}
+    const environment = { ...sizes, ...options.environment }
     const common = { environment, ...(source === undefined ? {} : { source }) }
     const proxies = new Map<string, readonly Proxy[]>()
     const start = (role: 'relays' | 'edges', count: number) =>
@@ -88,16 +98,15 @@ export class System {
             const own = await Promise.all(serversOf(nats).map((server) => Proxy.start(server)))
             proxies.set(name, own)
             natsUrl = serversOf(nats)
-              .map(({ url, port }, to) => url.replace(`:${port}`, `:${own[to]?.port ?? 0}`))
+              .map((server, to) => server.urlOf(user).replace(`:${server.port}`, `:${own[to]?.port ?? 0}`))
               .join(',')
           }
           return (role === 'relays' ? startRelay : startEdge)(name, { natsUrl, ...common })
         }),
       )
-    const servers = nats.urlOf('operator').split(',')
+    const servers = ownUrl(nats).split(',')
     const store = await connectNats({ servers, name: 'test' }, AbortSignal.timeout(20_000))
-    // Where there are users, a relay or an edge may make nothing.
-    if (options.nats?.users === true) await ensureTopology(store, SMALL_TOPOLOGY)
+    if (hasUsers) await setUp(nats.urlOf('operator'), environment)
     const [agents, startedRelays, startedEdges] = await Promise.all([
       Agents.start(),
       start('relays', relays),
@@ -118,9 +127,24 @@ export class System {
     throw new Error('this system runs on one NATS server')
   }
 
-  /** What a client of NATS is given: one URL, or those of all nodes. */
+  /** What the test itself is given, with more rights than any process has: one URL, or those of all nodes. */
   get natsUrl(): string {
-    return this.#nats.url
+    return ownUrl(this.#nats)
+  }
+
+  /** What NATS has refused its users since this was asked last. What nobody has asked for fails the test. */
+  refusals(): readonly string[] {
+    return serversOf(this.#nats).flatMap(({ name, output }) => {
+      const all = refusalsIn(output)
+      const told = this.#told.get(name) ?? 0
+      this.#told.set(name, all.length)
+      return all.slice(told)
+    })
+  }
+
+  expectNoRefusal(): void {
+    const refused = this.refusals()
+    if (refused.length > 0) throw new Error(`rights are missing:\n${refused.join('\n')}`)
   }
 
   /** A connection as the user of a role. */
@@ -212,13 +236,18 @@ export class System {
       ),
     )
     await this.#nats[Symbol.asyncDispose]()
+    this.expectNoRefusal()
     const left = livingChildren()
     if (left.length > 0) throw new Error(`still running: ${left.join(', ')}`)
   }
 }
 
-const serversOf = (nats: NatsServer | NatsCluster): readonly { readonly url: string; readonly port: number }[] =>
+const serversOf = (nats: NatsServer | NatsCluster): readonly (NatsServer | NatsNode)[] =>
   nats instanceof NatsCluster ? nats.nodes : [nats]
+
+/** A cluster has a tester, who may do all; a single server with users is as it is shipped. */
+const ownUrl = (nats: NatsServer | NatsCluster): string =>
+  nats instanceof NatsCluster ? nats.url : nats.urlOf('operator')
 
 /** A `test` whose file shares one system, whole again before each test, and gives each test a run id of its own. */
 export function testWithSystem(options: SystemOptions = {}) {
@@ -238,6 +267,7 @@ export function testWithSystem(options: SystemOptions = {}) {
       system: async ({ whole }, use) => {
         await whole.heal()
         await use(whole)
+        whole.expectNoRefusal()
       },
       run: async ({ task }, use) => {
         const words = task.name
