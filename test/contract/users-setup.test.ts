@@ -1,8 +1,9 @@
 import { expect, test, vi } from 'vitest'
 import { ensureTopology } from '@baton/store/topology'
-import { batonAnswer } from '../kit/baton.ts'
+import { baton as startBaton, batonAnswer } from '../kit/baton.ts'
 import { connectAs } from '../kit/connect-as.ts'
 import { SMALL_TOPOLOGY } from '../kit/log-server.ts'
+import { NatsCluster } from '../kit/nats-cluster.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 import { startEdge, startRelay, type App } from '../kit/process.ts'
 
@@ -66,6 +67,19 @@ test('the operator sets everything up; another user is told that it may not', as
   expect(refused.output).toMatch(/set up RUNS: this NATS user may not do that/)
   expect((await baton(server, 'operator', 'setup')).output).toMatch(/\+ RUNS: to be made/)
   expect((await baton(server, 'operator', 'setup')).output).toMatch(/RUNS: as it should be/)
+})
+
+test('`baton setup` waits for a cluster that has no leader yet, and says so', async () => {
+  await using cluster = await NatsCluster.start()
+  const [, ...rest] = cluster.nodes
+  for (const node of rest) await node.kill()
+  await using setup = startBaton(cluster.urlOf('operator'), ['setup'], { BATON_REPLICAS: '3' })
+  await setup.said(/waiting for NATS: /)
+  for (const node of rest) await node.start()
+  expect(await setup.exited, setup.output).toEqual({ code: 0, signal: null })
+  await using operator = await connectAs(cluster, 'operator')
+  const streams = await operator.nats.jsm.streams.list().next()
+  expect(streams.map(({ config }) => config.num_replicas)).toEqual(Array.from({ length: 8 }, () => 3))
 })
 
 test('doctor says which right its user lacks, and the operator lacks none', async () => {

@@ -76,9 +76,7 @@ test('nobody deletes a single message, the operator neither', async () => {
   await using child = shell('operator', 'nats stream rmm RUNS 1 --force')
   expect((await child.exited).code).not.toBe(0)
   expect(system.refusals()).toEqual([
-    expect.stringMatching(
-      /BATON\/user:operator" - Publish Violation - Subject "\$JS\.API\.STREAM\.MSG\.DELETE\.RUNS"/,
-    ),
+    expect.stringMatching(/BATON\/user:operator" - Publish Violation - Subject "\$JS\.API\.STREAM\.MSG\.DELETE\.RUNS"/),
   ])
 })
 

@@ -1,37 +1,59 @@
 import type { Command } from 'commander'
 import { isCode } from '@baton/core/errors'
+import { pause } from '@baton/service/sleep'
 import type { Nats } from '@baton/store/connect'
 import { applyTopology, planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
 import { CommandError } from '../exit.ts'
-import type { Print } from '../print.ts'
 import type { Tools } from '../surroundings.ts'
 
 type Flags = { readonly dryRun?: true; readonly allowLoss?: true }
 
+/** A cluster that is being formed has no place for a stream yet, or nobody who leads: that takes seconds. */
+const PATIENCE_MS = 30_000
+const AGAIN_MS = 500
+
 /** `baton setup`: streams and buckets as the environment asks for them. */
-export function setupCommand(program: Command, { inStore, print, topology }: Tools): void {
+export function setupCommand(program: Command, tools: Tools): void {
+  const { inStore, topology } = tools
   program
     .command('setup')
     .description('make the streams and buckets on BATON_NATS_URL, or bring them to what they should be')
     .option('--dry-run', 'only show the difference')
     .option('--allow-loss', 'also make changes that delete stored messages')
-    .action((given: Flags) => inStore((nats) => setup(nats, { ...topology(), ...given }, print())))
+    .action((given: Flags) => inStore((nats) => setup(nats, { ...topology(), ...given }, tools)))
 }
 
 /**
  * Makes the streams and buckets, or brings them to what they should be. Shows the difference first; a change that
  * would lose stored data is refused, and then nothing is changed.
  */
-async function setup(nats: Nats, options: TopologyOptions & Flags, print: Print): Promise<void> {
+async function setup(nats: Nats, options: TopologyOptions & Flags, tools: Tools): Promise<void> {
   const { dryRun = false, allowLoss = false, ...topology } = options
-  const changes = await planTopology(nats, topology)
-  print.result({ dryRun, changes: changes.map(shown) }, changes.map(line).join('\n'))
+  const plan = () => planTopology(nats, topology)
+  const changes = await patiently(plan, tools)
+  tools.print().result({ dryRun, changes: changes.map(shown) }, changes.map(line).join('\n'))
   if (dryRun) return
   try {
-    await applyTopology(nats, changes, { allowLoss })
+    // Some of what was to be made may have been made before NATS was away.
+    await patiently(async () => applyTopology(nats, await plan(), { allowLoss }), tools)
   } catch (error) {
     if (!isCode(error, 'invalid')) throw error
     throw new CommandError('wrong', `nothing was changed: ${error.message}. --allow-loss does it all the same`)
+  }
+}
+
+/** Tries again while NATS can do nothing; what it said last is the reason where that does not end. */
+async function patiently<T>(work: () => Promise<T>, { warn, signal }: Tools): Promise<T> {
+  const untilMs = performance.now() + PATIENCE_MS
+  for (let isSaid = false; ; isSaid = true) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight')) throw error
+      if (performance.now() > untilMs || signal.aborted) throw new CommandError('unreachable', error.message)
+      if (!isSaid) warn(`waiting for NATS: ${error.message}`)
+      await pause(AGAIN_MS, signal)
+    }
   }
 }
 
