@@ -1,5 +1,7 @@
 import tab from '@bomb.sh/tab/commander'
 import type { Command } from 'commander'
+import { COMPLETE } from '../completable-runs.ts'
+import { HELP_TOPICS } from '../help-topics.ts'
 import { examples } from '../parse-argument.ts'
 
 /**
@@ -8,6 +10,11 @@ import { examples } from '../parse-argument.ts'
  */
 export function completionCommand(program: Command, runs: readonly string[]): void {
   const offered = tab(program, { completionCommandName: 'completion' })
+  offered.commands.get('help')?.argument('what', (offer) => {
+    const shown = program.commands.filter((command) => command.name() !== COMPLETE)
+    for (const command of shown) offer(command.name(), command.description())
+    for (const [name, { what }] of Object.entries(HELP_TOPICS)) offer(name, what)
+  })
   for (const command of offered.commands.values()) {
     if (command.arguments.has('run')) command.argument('run', (offer) => runs.forEach((run) => offer(run, '')))
   }
