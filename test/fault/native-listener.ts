@@ -3,7 +3,7 @@ import { liveRunSubject } from '@baton/store/names'
 import type { Heard } from '../kit/check-published.ts'
 import type { World } from './world.ts'
 
-/** A native subscriber of all runs: at most once, as core NATS is. It reaches NATS through no proxy of ours. */
+/** A native subscriber of all runs; some of it may be missing, as in core NATS. It reaches NATS through no proxy of ours. */
 export class NativeListener {
   readonly heard: Heard[] = []
   readonly #nats: Nats
