@@ -58,6 +58,13 @@ describe.each(users)('%s', (_, environment, check) => {
     expect(output.trim().split('\n')).toHaveLength(1)
   })
 
+  test('keeps a system from being started there', async () => {
+    const { BATON_NATS_URL: url, ...others } = { BATON_NATS_CREDS: '', ...(await environment()) }
+    const { code, output } = await batonAnswer('', ['up', '--no-demo', '--data', folder, '--nats', url], others)
+    expect({ code, output }).toEqual({ code: 5, output: expect.stringContaining('does not let this user in') })
+    expect(output.trim().split('\n')).toHaveLength(1)
+  })
+
   test.each(['relay', 'edge', 'watchdog'])('is said by a %s, which does not give up', async (name) => {
     await using child = app(name, await environment())
     await child.said(/"login.refused"/)
@@ -107,4 +114,16 @@ test.each([
     expect(await child.exited).toMatchObject({ code: 2 })
     expect(child.output).toContain(sentence)
   }
+})
+
+test('a system is not started where --nats is no NATS URL: 2', async () => {
+  const { code, output } = await batonAnswer('', [
+    'up',
+    '--no-demo',
+    '--data',
+    folder,
+    '--nats',
+    'http://127.0.0.1:4222',
+  ])
+  expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining('BATON_NATS_URL: must be NATS URLs') })
 })

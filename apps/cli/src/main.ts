@@ -18,7 +18,8 @@ import { house, programs, root } from '../setup/places.js'
 import { find, natsCli, natsServer } from '../setup/programs.js'
 import { SetupError } from '../setup/say.js'
 import { setUp } from '../setup/set-up.js'
-import { explain } from './exit.ts'
+import { CommandError, explain } from './exit.ts'
+import { withStore } from './open-store.ts'
 import { COMPLETE, completableRuns } from './completable-runs.ts'
 import { readThresholds, thresholdComplaints, thresholdVariables } from '@baton/service/thresholds'
 import { createProgram } from './program.ts'
@@ -107,14 +108,24 @@ function versionOf(manifest: string): string {
   return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
 }
 
-async function runUp(options: UpOptions, json: boolean): Promise<void> {
-  // A part that refuses its environment would be started again and again.
+/** What no part could work with is said before one is started: each would end, or wait, and be started again for ever. */
+async function lookBefore({ natsUrl }: UpOptions): Promise<void> {
   const { relay, edge, watchdog } = appVariables
-  readConfig(
-    process.env,
-    { ...cliVariables, ...relay, ...edge, ...watchdog },
-    { patterns: [secretPattern], others: allVariables },
-  )
+  const tables = { ...cliVariables, ...relay, ...edge, ...watchdog }
+  const environment = { ...process.env, BATON_NATS_URL: natsUrl ?? '' }
+  const read = readConfig(environment, tables, { others: allVariables, patterns: [secretPattern] })
+  if (natsUrl === null) return
+  try {
+    await withStore(natsOf(read), () => Promise.resolve(), stop.signal)
+  } catch (error) {
+    // One that does not answer is waited for, as by every part.
+    if (!(error instanceof CommandError) || error.exit !== 'unreachable') throw error
+    around.warn(error.message)
+  }
+}
+
+async function runUp(options: UpOptions, json: boolean): Promise<void> {
+  await lookBefore(options)
   const brought = await setUp({ server: options.natsUrl === null, cli: false })
   const cli = (await find(natsCli, programs))?.path ?? null
   const own = join(programs, natsCli.name)
