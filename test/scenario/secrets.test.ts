@@ -42,7 +42,8 @@ const SECRETS = {
 const FIELDS = new Set(
   `level time pid hostname name event run relay boot epoch job code err reason detail failures index ordinal runs
   peer peer_boot how asked given stored signal grace_ms url port clients feed from to heard took_ms status sequence
-  verdict previous attempt failure on_orphan webhook deaf_ms keys stream changes version lost_ms app`.split(/\s+/),
+  verdict previous attempt failure on_orphan webhook deaf_ms keys stream changes version lost_ms app servers
+  check`.split(/\s+/),
 )
 
 /** An agent that answers as its path says, and keeps what it was sent. */
