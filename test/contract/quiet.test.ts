@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { Losses } from '@baton/store/losses'
 import { STREAM } from '@baton/store/names'
@@ -15,8 +15,10 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 })
 
 let cluster: NatsCluster
 let nats: Nats
-/** At the third node, which leads nothing here. */
+/** An edge's, at the third node, which leads nothing here. */
 let far: Nats
+/** Whoever may do all, at the same node. */
+let tester: Nats
 const toThird = () => [cluster.between('nats-3', 'nats-1'), cluster.between('nats-3', 'nats-2')]
 const part = { stream: STREAM.topics, subjects: ['topic.quiet.a', 'topic.quiet.b'] }
 const position = (sequence: number) => ({ sequence, mark: 1 })
@@ -25,9 +27,9 @@ let newest: number
 
 beforeAll(async () => {
   cluster = await NatsCluster.start({ parted: true, advertised: false })
-  const at = (name: string) =>
-    connectNats({ servers: [cluster.node(name).url], name: 'test' }, AbortSignal.timeout(20_000))
-  ;[nats, far] = [await at('nats-1'), await at('nats-3')]
+  const at = (url: string) => connectNats({ servers: [url], name: 'test' }, AbortSignal.timeout(20_000))
+  const third = cluster.node('nats-3')
+  ;[nats, far, tester] = [await at(cluster.node('nats-1').url), await at(third.urlOf('edge')), await at(third.url)]
   await makeReplicas(nats)
   await cluster.lead(nats, STREAM.topics, cluster.node('nats-1'))
   before = await writeTopics(nats, 'quiet.a', 1, 3)
@@ -35,8 +37,9 @@ beforeAll(async () => {
   await writeTopics(nats, 'other', 1, 5)
 })
 beforeEach(() => cluster.healthy())
+afterEach(() => cluster.expectNoRefusal())
 afterAll(async () => {
-  for (const one of [nats, far]) await one.nc.close()
+  for (const one of [nats, far, tester]) await one.nc.close()
   await cluster[Symbol.asyncDispose]()
 })
 
@@ -64,7 +67,7 @@ test('where there never was anything nobody can tell', async () => {
 
 test('I2: the word of one that no longer leads, "there is none", is not taken for quiet', async () => {
   // It sits where the scope asks, and is quicker than who leads now; of everything else it says nothing.
-  const liar = far.nc.subscribe(`$JS.API.STREAM.MSG.GET.${STREAM.topics}`, {
+  const liar = tester.nc.subscribe(`$JS.API.STREAM.MSG.GET.${STREAM.topics}`, {
     callback: (_, message) => {
       const none = {
         type: 'io.nats.jetstream.api.v1.stream_msg_get_response',
@@ -73,7 +76,7 @@ test('I2: the word of one that no longer leads, "there is none", is not taken fo
       message.respond(JSON.stringify(none))
     },
   })
-  await far.nc.flush()
+  await tester.nc.flush()
   for (const proxy of toThird()) proxy.delayMs = 30
   try {
     const scope = new TimedScope(

@@ -13,14 +13,15 @@ test('a replay whose consumer dies with its node, in the middle of a page, goes 
   await using cluster = await NatsCluster.start()
   const [home] = cluster.nodes
   if (home === undefined) throw new Error('a cluster has nodes')
-  const nats = await connectNats({ servers: [home.url], name: 'reader' }, AbortSignal.timeout(20_000))
+  const at = (url: string) => connectNats({ servers: [url], name: 'test' }, AbortSignal.timeout(20_000))
+  const [nats, reader] = [await at(home.url), await at(home.urlOf('edge'))]
   try {
     await makeReplicas(nats)
     await writeRange(nats, 'long', 1, EVENTS)
     const over = AbortSignal.timeout(60_000)
     // Whose node is the one this test is connected to, or leads the log, would be missed for other reasons.
     const opened = await eventually('a consumer lives on a follower', async () => {
-      const replay = replayRun(nats, 'long', 0, over)
+      const replay = replayRun(reader, 'long', 0, over)
       const { value: page } = await replay.next()
       // Those of the tries before are deleted after a moment.
       const consumer = await eventually('there is one consumer', async () => {
@@ -50,13 +51,14 @@ test('a replay whose consumer dies with its node, in the middle of a page, goes 
     await eventually(
       'all of it is read',
       async () => {
-        for await (const page of replayRun(nats, 'long', events.at(-1)?.sequence ?? 0, over)) events.push(...page)
+        for await (const page of replayRun(reader, 'long', events.at(-1)?.sequence ?? 0, over)) events.push(...page)
         return events.length >= EVENTS
       },
       { withinMs: 30_000 },
     )
     expect(events.map(({ index }) => index)).toEqual(Array.from({ length: EVENTS }, (_, at) => at + 1))
+    cluster.expectNoRefusal()
   } finally {
-    await nats.nc.close()
+    await Promise.all([nats.nc.close(), reader.nc.close()])
   }
 }, 120_000)

@@ -1,7 +1,7 @@
 import type { Nats } from '@baton/store/connect'
 import { connectNats } from '@baton/store/connect'
 import { STREAM } from '@baton/store/names'
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../kit/eventually.ts'
 import { indexes, range } from '../kit/follow.ts'
 import { askTicket, BY_SECRET } from '../kit/issuer.ts'
@@ -33,14 +33,15 @@ beforeAll(async () => {
     AbortSignal.timeout(20_000),
   )
   await makeReplicas(nats)
-  edge = await LocalEdge.start(cluster.node('nats-3').url)
-  near = await LocalEdge.start(cluster.node('nats-1').url, { auth: BY_SECRET })
-  far = await LocalEdge.start(cluster.node('nats-3').url, { auth: BY_SECRET })
+  edge = await LocalEdge.start(cluster.node('nats-3').urlOf('edge'))
+  near = await LocalEdge.start(cluster.node('nats-1').urlOf('edge'), { auth: BY_SECRET })
+  far = await LocalEdge.start(cluster.node('nats-3').urlOf('edge'), { auth: BY_SECRET })
 })
 beforeEach(async () => {
   for (const proxy of toThird()) proxy.delayMs = 0
   await cluster.heal()
 })
+afterEach(() => cluster.expectNoRefusal())
 afterAll(async () => {
   for (const one of [edge, near, far]) await one[Symbol.asyncDispose]()
   await nats.nc.close()

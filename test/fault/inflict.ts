@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '../kit/eventually.ts'
 import type { NatsCluster, NodeName } from '../kit/nats-cluster.ts'
+import type { NatsServer } from '../kit/nats-server.ts'
 import type { AgentJob } from '../kit/agents.ts'
 import type { App } from '../kit/process.ts'
 import type { Direction } from '../kit/proxy.ts'
@@ -176,8 +177,6 @@ export class Hurt {
   }
 }
 
-type Server = World['servers'][number]
-
 const opposite = { up: 'down', down: 'up', both: 'both' } as const
 
 /** Without a network: the proxy between two nodes, whose `up` is from the later name to the earlier one. */
@@ -191,14 +190,14 @@ const nameOfMember = ({ app }: Member): string => app.name
 
 const turned = <T>(list: readonly T[], by: number): readonly T[] => [...list.slice(by), ...list.slice(0, by)]
 
-async function restartServer(server: Server, downMs: number): Promise<void> {
+async function restartServer(server: NatsServer, downMs: number): Promise<void> {
   if (server.child.exit === null) await server.kill()
   await delay(downMs)
   await startServer(server)
 }
 
 /** Again and again, as whatever supervises it would: while its disk is full it ends at once. */
-async function startServer(server: Server): Promise<void> {
+async function startServer(server: NatsServer): Promise<void> {
   await eventually(
     `${server.name} starts`,
     async () => {

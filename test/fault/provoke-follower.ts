@@ -5,7 +5,7 @@ import { eventually } from '../kit/eventually.ts'
 import type { Violation } from '../kit/history.ts'
 import { OVERLAP_MS } from '../kit/judge.ts'
 import type { NodeName } from '../kit/nats-cluster.ts'
-import type { NatsNode } from '../kit/nats-node.ts'
+import type { NatsServer } from '../kit/nats-server.ts'
 import { LogRecorder } from '../kit/read-log.ts'
 import { partRelays, relayConnection } from '../kit/relay-connection.ts'
 import { System } from '../kit/system.ts'
@@ -63,7 +63,7 @@ export async function followerBehind(source?: string): Promise<Violation[]> {
   return histories.flatMap((one) => check(one, { overlapMs: OVERLAP_MS, nowMs: Date.now(), ownersKnown: false }))
 }
 
-const nameOf = ({ name }: NatsNode) => name as NodeName
+const nameOf = ({ name }: NatsServer) => name as NodeName
 
 /** Waits until each of the agents has emitted so many more. */
 async function emitted(jobs: ReadonlyMap<string, AgentJob>, more: number): Promise<void> {

@@ -108,7 +108,10 @@ export async function wave(world: World, options: WaveOptions): Promise<WaveResu
       ...history.topics.map(({ client }) => client),
     ]
     const delivered = clients.reduce((sum, { frames }) => sum + frames.filter(isLogged).length, 0)
-    const violations = [...broken, ...stuck, ...lost, ...judgeWave(history)]
+    const refused = world.servers
+      .flatMap((server) => server.refusals())
+      .map((what): Violation => ({ invariant: 'Access', run: 'all', what }))
+    const violations = [...broken, ...stuck, ...lost, ...judgeWave(history), ...refused]
     return { faults: hurt.done, violations, history, delivered, settledMs, latestMs: lateness.max / 1e6 }
   } finally {
     lateness.disable()

@@ -3,35 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { Agents } from '../kit/agents.ts'
-import { livingChildren, type Child } from '../kit/child.ts'
+import { livingChildren } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { NatsCluster } from '../kit/nats-cluster.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 import { LOOPBACK, type Place } from '../kit/place.ts'
 import { startEdge, startRelay, type App, type AppOptions } from '../kit/process.ts'
 import { Proxy } from '../kit/proxy.ts'
+import { setUp } from '../kit/set-up.ts'
 import { SmallDisk } from './small-disk.ts'
 import type { Network } from './network.ts'
 
 /** This process's own addresses, for the proxies: in a network of its own, each service can be lost alone. */
 export const DOORS = { nats: '10.77.0.2', agents: '10.77.0.3', clients: '10.77.0.4' } as const
-
-/** One nats-server, alone or of a cluster. */
-export type Server = {
-  readonly name: string
-  readonly host: string
-  readonly port: number
-  readonly url: string
-  readonly dataFolder: string
-  readonly child: Child
-  readonly output: string
-  start(): Promise<void>
-  kill(): Promise<void>
-  terminate(): Promise<void>
-  pause(): void
-  resume(): void
-  [Symbol.asyncDispose](): Promise<void>
-}
 
 export type WorldOptions = {
   readonly replicas: 1 | 3
@@ -57,7 +41,7 @@ export type Member = {
 
 /** All of Baton on this machine, each process at a place of its own where there is a network, and a proxy on every way. */
 export class World {
-  readonly servers: readonly Server[]
+  readonly servers: readonly NatsServer[]
   /** Null where there is one server. */
   readonly cluster: NatsCluster | null
   readonly disk: SmallDisk | null
@@ -90,6 +74,7 @@ export class World {
     const { network } = options
     const disk = options.smallDisk ? new SmallDisk() : null
     const { servers, cluster } = await startServers(options, disk)
+    if (cluster !== null) await setUp(cluster.urlOf('operator'), environmentOf(options))
     const agents = await Agents.start(placeOf(network, 'agents'))
     const agentDoor = await Proxy.start(target(agents.url), network === null ? LOOPBACK.address : DOORS.agents)
     const folder = await mkdtemp(join(tmpdir(), 'baton-orders-'))
@@ -101,9 +86,7 @@ export class World {
       { servers: servers.map(({ url }) => url), name: 'test' },
       AbortSignal.timeout(20_000),
     )
-    // One after another: of three that make streams at once, two wait for each other's leader.
-    const relays = await start('relay', options.relays)
-    const edges = await start('edge', options.edges)
+    const [relays, edges] = await Promise.all([start('relay', options.relays), start('edge', options.edges)])
     const gateway = await Proxy.start(edges.map(({ app }) => clientTarget(network, app)))
     return new World({ servers, cluster, disk, network, agents, agentDoor, relays, edges, gateway, store, options })
   }
@@ -193,7 +176,7 @@ const proxiesOf = ({ members, agentDoor, gateway }: World): Proxy[] => [
 async function startServers(
   { network, replicas }: WorldOptions,
   disk: SmallDisk | null,
-): Promise<{ servers: readonly Server[]; cluster: NatsCluster | null }> {
+): Promise<{ servers: readonly NatsServer[]; cluster: NatsCluster | null }> {
   if (replicas === 1) {
     const prepare = disk === null ? {} : { prepare: (folder: string) => disk.mount(folder) }
     return { servers: [await NatsServer.start({ place: placeOf(network, 'nats-1'), ...prepare })], cluster: null }
@@ -219,20 +202,23 @@ const ENVIRONMENT = {
   BATON_LOG_LEVEL: 'debug',
 }
 
+const environmentOf = ({ replicas }: WorldOptions) => ({ ...ENVIRONMENT, BATON_REPLICAS: String(replicas) })
+
 async function startMember(
   role: 'relay' | 'edge',
   name: string,
-  { options, servers, folder }: { options: WorldOptions; servers: readonly Server[]; folder: string },
+  { options, servers, folder }: { options: WorldOptions; servers: readonly NatsServer[]; folder: string },
 ): Promise<Member> {
-  const { network, source, replicas } = options
+  const { network, source } = options
   const place = placeOf(network, name)
   const at = network === null ? LOOPBACK.address : DOORS.nats
   const natsDoors = await Promise.all(servers.map((server) => Proxy.start(server, at)))
-  const login = servers[0] === undefined ? '' : new URL(servers[0].url).username
   const orders = join(folder, name)
   const appOptions: AppOptions = {
-    natsUrl: natsDoors.map((door) => `nats://${login === '' ? '' : `${login}:${login}@`}${at}:${door.port}`).join(','),
-    environment: { ...ENVIRONMENT, BATON_REPLICAS: String(replicas), CHAOS_ORDERS: orders },
+    natsUrl: servers
+      .map((server, to) => server.urlOf(role).replace(`${server.host}:${server.port}`, `${at}:${natsDoors[to]?.port}`))
+      .join(','),
+    environment: { ...environmentOf(options), CHAOS_ORDERS: orders },
     place,
     preload: join(import.meta.dirname, 'inside.ts'),
     ...(source === undefined ? {} : { source }),

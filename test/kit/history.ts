@@ -60,7 +60,7 @@ export type RunHistory = {
 
 /** A broken promise: which invariant of the specification, of which run, and how. */
 export type Violation = {
-  readonly invariant: 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I8'
+  readonly invariant: 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I8' | 'Access'
   readonly run: string
   readonly what: string
 }

@@ -1,12 +1,11 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { eventually } from './eventually.ts'
 import { root } from './find-binary.ts'
+import { expectNone } from './refusals.ts'
 import { freePort } from './free-port.ts'
-import { PASSWORDS, type Role } from './nats-server.ts'
-import { NatsNode } from './nats-node.ts'
+import { NatsServer, type Role } from './nats-server.ts'
 import { LOOPBACK, type Place } from './place.ts'
 import { Proxy } from './proxy.ts'
 
@@ -37,24 +36,21 @@ type Peer = { readonly name: string; readonly current: boolean; readonly offline
 
 /** A real JetStream cluster of three on loopback, each node from nats/cluster.conf, on ports the kernel chose. */
 export class NatsCluster {
-  readonly nodes: readonly NatsNode[]
-  readonly #folder: string
+  readonly nodes: readonly NatsServer[]
   /** By the two it stands between, the one that dials first. */
   readonly #routes: ReadonlyMap<string, Proxy>
 
-  private constructor(folder: string, nodes: readonly NatsNode[], routes: ReadonlyMap<string, Proxy>) {
-    this.#folder = folder
+  private constructor(nodes: readonly NatsServer[], routes: ReadonlyMap<string, Proxy>) {
     this.nodes = nodes
     this.#routes = routes
   }
 
   /** Resolves when it has a leader and takes writes. */
   static async start(options: NatsClusterOptions = {}): Promise<NatsCluster> {
-    const folder = await mkdtemp(join(tmpdir(), 'baton-cluster-'))
-    const ports = await Promise.all(Array.from({ length: 3 * NODES.length }, freePort))
-    const routePorts = ports.slice(0, NODES.length)
+    const placeOf = options.placeOf ?? (() => LOOPBACK)
+    const routePorts = await Promise.all(NODES.map(freePort))
     const proxies = new Map<string, Proxy>()
-    const nodes: NatsNode[] = []
+    const configurations = new Map<NodeName, string>()
     for (const [at, name] of NODES.entries()) {
       const targets = [...routePorts]
       if (options.parted === true) {
@@ -67,18 +63,23 @@ export class NatsCluster {
           targets[other] = proxy.port
         }
       }
-      const placeOf = options.placeOf ?? (() => LOOPBACK)
       const routes = targets.map((port, to) => `nats://${placeOf(NODES[to] ?? name).address}:${port}`)
-      const place = placeOf(name)
-      const [port, monitorPort, routePort] = [ports[3 + at] ?? 0, ports[6 + at] ?? 0, routePorts[at] ?? 0]
-      const places = { address: place.address, port, monitorPort, routePort, routes }
-      const configuration = await configure(places, options)
-      const node = { name, folder: join(folder, name), port, monitorPort, configuration, environment: PASSWORDS, place }
-      nodes.push(new NatsNode(node))
-      options.prepare?.(name, nodes[at]?.dataFolder ?? '')
+      const listen = `${placeOf(name).address}:${routePorts[at]}`
+      configurations.set(name, await configure({ listen, routes }, options))
     }
-    const cluster = new NatsCluster(folder, nodes, proxies)
-    await Promise.all(nodes.map((node) => node.start()))
+    const nodes = await Promise.all(
+      [...configurations].map(([name, configuration]) =>
+        NatsServer.start({
+          name,
+          users: true,
+          password: TESTER,
+          configuration,
+          place: placeOf(name),
+          prepare: (dataFolder) => options.prepare?.(name, dataFolder),
+        }),
+      ),
+    )
+    const cluster = new NatsCluster(nodes, proxies)
     await cluster.healthy()
     return cluster
   }
@@ -93,13 +94,22 @@ export class NatsCluster {
     return this.nodes.map((node) => node.urlOf(role)).join(',')
   }
 
-  node(name: string): NatsNode {
+  /** What its nodes have refused their users since this was asked last. */
+  refusals(): readonly string[] {
+    return this.nodes.flatMap((node) => node.refusals())
+  }
+
+  expectNoRefusal(): void {
+    expectNone(this.refusals())
+  }
+
+  node(name: string): NatsServer {
     const found = this.nodes.find((node) => node.name === name)
     if (found === undefined) throw new Error(`the cluster has no node ${name}`)
     return found
   }
 
-  others(name: string): readonly NatsNode[] {
+  others(name: string): readonly NatsServer[] {
     return this.nodes.filter((node) => node.name !== name)
   }
 
@@ -119,17 +129,17 @@ export class NatsCluster {
   }
 
   /** The node that leads the cluster as a whole: it places streams and consumers. */
-  async metaLeader(): Promise<NatsNode> {
+  async metaLeader(): Promise<NatsServer> {
     return this.#agreed('the cluster', ({ meta_cluster: meta }) => meta?.leader)
   }
 
   /** The node that leads a stream; a bucket's is `KV_<bucket>`. Waits for an election to end. */
-  async leaderOf(stream: string): Promise<NatsNode> {
+  async leaderOf(stream: string): Promise<NatsServer> {
     return this.#agreed(stream, (jsz) => raftOf(jsz, stream)?.leader)
   }
 
   /** The node that a client is connected to whose name begins so: a relay's is `baton-relay-`. */
-  async nodeOf(client: string): Promise<NatsNode> {
+  async nodeOf(client: string): Promise<NatsServer> {
     return eventually(`${client} is connected`, async () => {
       for (const node of this.nodes.filter((one) => one.isUp)) {
         const { connections = [] } = (await node.monitor('/connz')) as { connections?: readonly { name?: string }[] }
@@ -140,7 +150,7 @@ export class NatsCluster {
   }
 
   /** A node that keeps a stream and does not lead it. */
-  async followerOf(stream: string): Promise<NatsNode> {
+  async followerOf(stream: string): Promise<NatsServer> {
     const leader = await this.leaderOf(stream)
     const [follower] = this.others(leader.name).filter((node) => node.isUp)
     if (follower === undefined) throw new Error(`no follower of ${stream} is up`)
@@ -148,7 +158,7 @@ export class NatsCluster {
   }
 
   /** Lets this node lead the stream, so that a test knows which one it hurts. */
-  async lead(nats: Nats, stream: string, node: NatsNode): Promise<void> {
+  async lead(nats: Nats, stream: string, node: NatsServer): Promise<void> {
     await eventually(
       `${node.name} leads ${stream}`,
       async () => {
@@ -162,8 +172,8 @@ export class NatsCluster {
   }
 
   /** Lets this node lead the cluster as a whole. */
-  async leadAll(node: NatsNode): Promise<void> {
-    const operator = await connectNats({ servers: [node.urlOf('sys')], name: 'operator' }, AbortSignal.timeout(20_000))
+  async leadAll(node: NatsServer): Promise<void> {
+    const operator = await connectNats({ servers: [node.systemUrl], name: 'operator' }, AbortSignal.timeout(20_000))
     try {
       await eventually(
         `${node.name} leads the cluster`,
@@ -181,7 +191,7 @@ export class NatsCluster {
   }
 
   /** What the nodes that are up say of a leader, once they all say the same and it is one of them. */
-  async #agreed(what: string, leaderOf: (jsz: Jsz) => string | undefined): Promise<NatsNode> {
+  async #agreed(what: string, leaderOf: (jsz: Jsz) => string | undefined): Promise<NatsServer> {
     return eventually(
       `${what} has a leader`,
       async () => {
@@ -196,24 +206,20 @@ export class NatsCluster {
   /** Brings back whatever a test has killed, paused or parted. */
   async heal(): Promise<void> {
     for (const proxy of this.#routes.values()) proxy.refuses = false
-    for (const node of this.nodes) {
-      if (node.child.exit !== null) await node.start()
-      else node.resume()
-    }
+    for (const node of this.nodes) await node.heal()
     await this.healthy()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.nodes.map((node) => node[Symbol.asyncDispose]()))
     await Promise.all([...this.#routes.values()].map((proxy) => proxy[Symbol.asyncDispose]()))
-    await rm(this.#folder, { recursive: true, force: true })
   }
 }
 
 /** What one node says of itself and of the others. */
 type View = { readonly name: string; readonly jsz: Jsz; readonly peers: ReadonlySet<string> }
 
-async function look(node: NatsNode): Promise<View> {
+async function look(node: NatsServer): Promise<View> {
   await node.monitor('/healthz')
   const { routes = [] } = (await node.monitor('/routez')) as { routes?: readonly { remote_name: string }[] }
   const jsz = (await node.monitor(JSZ)) as Jsz
@@ -242,23 +248,17 @@ const streamsOf = ({ account_details: accounts }: Jsz): readonly StreamDetail[] 
 const raftOf = (jsz: Jsz, stream: string): Raft | undefined =>
   streamsOf(jsz).find(({ name }) => name === stream)?.cluster
 
-type Places = {
-  readonly address: string
-  readonly port: number
-  readonly monitorPort: number
-  readonly routePort: number
-  readonly routes: readonly string[]
-}
+/** The tester's password. */
+const TESTER = 'baton'
 
 /** The users of nats/accounts.conf, and the one that the tests are. */
 const withTester = (accounts: string): string =>
-  accounts.replace('{ user: relay,', '{ user: baton, password: baton }\n      { user: relay,')
+  accounts.replace('{ user: relay,', `{ user: baton, password: ${TESTER} }\n      { user: relay,`)
 
-/** nats/cluster.conf for this machine: on loopback, with the node's own ports. Everything else stands as it is shipped. */
-async function configure(
-  { address, port, monitorPort, routePort, routes }: Places,
-  options: NatsClusterOptions,
-): Promise<string> {
+type Routes = { readonly listen: string; readonly routes: readonly string[] }
+
+/** nats/cluster.conf for this machine: with the node's own routes. Everything else stands as it is shipped. */
+async function configure({ listen, routes }: Routes, options: NatsClusterOptions): Promise<string> {
   const [cluster, accounts] = await Promise.all(
     ['cluster.conf', 'accounts.conf'].map((name) => readFile(join(root, 'nats', name), 'utf8')),
   )
@@ -266,8 +266,7 @@ async function configure(
   const advertise = options.parted === true ? '\n  advertise: "127.0.0.1:1"' : ''
   const noAdvertise = options.advertised === false ? '\n  no_advertise: true' : ''
   const changes: [string | RegExp, string][] = [
-    ['listen: 0.0.0.0:4222', `listen: ${address}:${port}\nhttp: ${address}:${monitorPort}`],
-    ['listen: 0.0.0.0:6222', `listen: ${address}:${routePort}${advertise}${noAdvertise}`],
+    ['listen: 0.0.0.0:6222', `listen: ${listen}${advertise}${noAdvertise}`],
     // Streams reserve their max_bytes, and three nodes share one disk: as dev.conf, which says why.
     ['store_dir: $NATS_DATA', 'store_dir: $NATS_DATA\n  max_file_store: 64GB'],
     [/routes: \[.*\]/, `routes: [${routes.join(', ')}]`],

@@ -18,12 +18,16 @@ export const PASSWORDS: Readonly<Record<string, string>> = Object.fromEntries(
 )
 
 export type NatsServerOptions = {
+  /** Default: `nats-1`. */
+  readonly name?: string
   /** With the users of nats/accounts.conf: nats/server.conf as it is. Default: nats/dev.conf, where all may do all. */
   readonly users?: boolean
   /** Does the server tell our account when a connection closes? Default true, as in the configuration we ship. */
   readonly notices?: boolean
-  /** Of Baton's user. */
+  /** Of Baton's user; of the tester, who may do all, where a configuration with users has one. */
   readonly password?: string
+  /** In place of those we ship for one server: a node's of a cluster. */
+  readonly configuration?: string
   /** More lines for the configuration. */
   readonly extra?: string
   readonly place?: Place
@@ -32,19 +36,24 @@ export type NatsServerOptions = {
 }
 
 /**
- * A real nats-server with a data folder of its own, on a port the kernel chose. It can be killed, paused, and started
- * again on the same port with its data kept.
+ * A real nats-server with a data folder of its own, on a port the kernel chose, alone or of a cluster. It can be killed,
+ * paused, and started again on the same port with its data kept.
  */
 export class NatsServer {
-  readonly name = 'nats-1'
+  readonly name: string
   readonly folder: string
   readonly #options: NatsServerOptions
   #child: Child | null = null
   /** What its earlier lives have said. */
   #past = ''
   #port = -1
+  #monitorUrl = ''
+  #isPaused = false
+  /** How many of its refusals the test knows. */
+  #told = 0
 
   private constructor(folder: string, options: NatsServerOptions) {
+    this.name = options.name ?? 'nats-1'
     this.folder = folder
     this.#options = options
   }
@@ -62,7 +71,7 @@ export class NatsServer {
 
   get url(): string {
     const { password } = this.#options
-    return `nats://${password === undefined ? '' : `baton:${password}@`}${this.host}:${this.#port}`
+    return this.#urlFor(password === undefined ? '' : `baton:${password}@`)
   }
 
   get host(): string {
@@ -76,17 +85,29 @@ export class NatsServer {
 
   /** Where a role connects; everybody at the same place while there are no users. */
   urlOf(role: Role): string {
-    return this.#options.users === true ? `nats://${role}:${passwordOf(role)}@${this.host}:${this.#port}` : this.url
+    return this.#options.users === true ? this.#urlFor(`${role}:${passwordOf(role)}@`) : this.url
   }
 
   /** A user of the system account: what an operator would connect as. */
   get systemUrl(): string {
-    return `nats://sys:sys@${this.host}:${this.#port}`
+    return this.#options.users === true ? this.urlOf('sys') : this.#urlFor('sys:sys@')
+  }
+
+  #urlFor(login: string): string {
+    return `nats://${login}${this.host}:${this.#port}`
   }
 
   /** All that it has said, its earlier lives included. */
   get output(): string {
     return this.#past + this.child.output
+  }
+
+  /** What it has refused its users since this was asked last. */
+  refusals(): readonly string[] {
+    const all = this.output.split('\n').filter((line) => line.includes(' Violation - '))
+    const told = this.#told
+    this.#told = all.length
+    return all.slice(told)
   }
 
   get pid(): number {
@@ -98,38 +119,50 @@ export class NatsServer {
     return this.#child
   }
 
-  /** Starts it, or starts it again where it was; resolves when it takes connections and JetStream is ready. */
+  /** Does it run, and is it not paused? */
+  get isUp(): boolean {
+    return this.#child !== null && this.#child.exit === null && !this.#isPaused
+  }
+
+  /**
+   * Starts it, or starts it again where it was; resolves when it takes connections and JetStream is ready. That of a
+   * cluster follows when two of its nodes are there.
+   */
   async start(): Promise<void> {
     const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
     if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
     const { args, environment } = await this.#configure()
     for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
-    const listen = ['-a', this.host, '-p', String(this.#port), '--ports_file_dir', this.folder]
+    const listen = ['-a', this.host, '-p', String(this.#port), '-m', '-1', '--ports_file_dir', this.folder]
+    this.#isPaused = false
     this.#past += this.#child?.output ?? ''
     const [command, all] = commandAt(this.#options.place ?? LOOPBACK, binary, [...args, ...listen])
     const child = new Child(this.name, command, all, { PATH: process.env['PATH'] ?? '', ...environment })
     this.#child = child
     await child.said(/Server is ready/)
-    if (this.#port === -1) this.#port = await writtenPort(this.folder)
+    const { nats, monitoring } = await writtenPorts(this.folder)
+    this.#port = Number(new URL(nats[0] ?? '').port)
+    this.#monitorUrl = `http://${this.host}:${new URL(monitoring[0] ?? '').port}`
   }
 
   async #configure(): Promise<{ args: string[]; environment: Readonly<Record<string, string>> }> {
-    const data = this.dataFolder
-    if (this.#options.users === true) {
-      const { extra = '' } = this.#options
-      if (extra !== '') throw new Error('a server with users runs with nats/server.conf as it is')
-      return { args: ['-c', join(root, 'nats', 'server.conf')], environment: { ...PASSWORDS, NATS_DATA: data } }
+    const { users = false, extra = '', configuration } = this.#options
+    const written = join(this.folder, 'nats.conf')
+    if (!users) {
+      await writeFile(written, await forOneMachine(this.#options))
+      return { args: ['-c', written, '-sd', this.dataFolder], environment: {} }
     }
-    const file = join(this.folder, 'nats.conf')
-    await writeFile(file, await configuration(this.#options))
-    return { args: ['-c', file, '-sd', data], environment: {} }
+    if (extra !== '') throw new Error('a server with users runs with nats/server.conf as it is')
+    if (configuration !== undefined) await writeFile(written, configuration)
+    const file = configuration === undefined ? join(root, 'nats', 'server.conf') : written
+    return { args: ['-c', file], environment: { ...PASSWORDS, NATS_NAME: this.name, NATS_DATA: this.dataFolder } }
   }
 
   async kill(): Promise<void> {
     await this.child.kill()
   }
 
-  /** Asked to stop, as by a deploy: it writes everything out. */
+  /** Asked to stop, as by a deploy: it hands its leaderships over and writes everything out. */
   async terminate(): Promise<void> {
     await this.child.terminate()
   }
@@ -140,10 +173,12 @@ export class NatsServer {
   }
 
   pause(): void {
+    this.#isPaused = true
     this.child.pause()
   }
 
   resume(): void {
+    this.#isPaused = false
     this.child.resume()
   }
 
@@ -151,6 +186,13 @@ export class NatsServer {
   async heal(): Promise<void> {
     if (this.child.exit !== null) await this.start()
     this.resume()
+  }
+
+  /** An answer of its monitoring port; throws when it gives none, or one that is no 2xx. */
+  async monitor(path: string): Promise<unknown> {
+    const response = await fetch(this.#monitorUrl + path, { signal: AbortSignal.timeout(1000) })
+    if (!response.ok) throw new Error(`${this.name} answers ${response.status} to ${path}: ${await response.text()}`)
+    return response.json()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -162,12 +204,13 @@ export class NatsServer {
 const portsFiles = async (folder: string): Promise<string[]> =>
   (await readdir(folder)).filter((name) => name.endsWith('.ports'))
 
-async function writtenPort(folder: string): Promise<number> {
+type Ports = { readonly nats: readonly string[]; readonly monitoring: readonly string[] }
+
+async function writtenPorts(folder: string): Promise<Ports> {
   return eventually('nats-server writes its ports file', async () => {
     const [name] = await portsFiles(folder)
     if (name === undefined) return null
-    const ports = JSON.parse(await readFile(join(folder, name), 'utf8')) as { nats: string[] }
-    return Number(new URL(ports.nats[0] ?? '').port)
+    return JSON.parse(await readFile(join(folder, name), 'utf8')) as Ports
   })
 }
 
@@ -175,7 +218,7 @@ async function writtenPort(folder: string): Promise<number> {
  * The configuration we ship for one machine. A server that is not ours does not say when a connection closes: that is
  * the same text without the lines that let it.
  */
-async function configuration({ notices = true, password = 'baton', extra = '' }: NatsServerOptions): Promise<string> {
+async function forOneMachine({ notices = true, password = 'baton', extra = '' }: NatsServerOptions): Promise<string> {
   const file = await readFile(join(root, 'nats', 'dev.conf'), 'utf8')
   const shipped = file.replace('user: baton, password: baton', `user: baton, password: "${password}"`)
   const silent = shipped.replaceAll(/^ *(exports|imports): .*$/gm, '')

@@ -1,9 +1,10 @@
 import type { Nats } from '@baton/store/connect'
 import { onRefusals, type Refusal } from '@baton/store/refusals'
 
-/** What a server has said of the rights its users lack. */
-export const refusalsIn = (output: string): readonly string[] =>
-  output.split('\n').filter((line) => line.includes(' Violation - '))
+/** Fails a test whose users lack a right. */
+export function expectNone(refused: readonly string[]): void {
+  if (refused.length > 0) throw new Error(`rights are missing:\n${refused.join('\n')}`)
+}
 
 export type Attempt = readonly [Refusal['operation'], string]
 

@@ -10,12 +10,11 @@ import { connectAs } from './connect-as.ts'
 import { eventually } from './eventually.ts'
 import type { LogEntry } from './history.ts'
 import { NatsCluster, type NatsClusterOptions } from './nats-cluster.ts'
-import type { NatsNode } from './nats-node.ts'
 import { NatsServer, type NatsServerOptions, type Role } from './nats-server.ts'
 import { startEdge, startRelay, type App } from './process.ts'
 import { Proxy } from './proxy.ts'
 import { readLogs } from './read-log.ts'
-import { refusalsIn } from './refusals.ts'
+import { expectNone } from './refusals.ts'
 import { setUp } from './set-up.ts'
 import { SseClient, type SseClientOptions } from './sse-client.ts'
 import { Agents } from './agents.ts'
@@ -62,8 +61,6 @@ export class System {
   readonly relays: readonly App[]
   readonly edges: readonly App[]
   readonly #proxies: ReadonlyMap<string, readonly Proxy[]>
-  /** How many refusals of each server are known to the test. */
-  readonly #told = new Map<string, number>()
 
   private constructor(
     nats: NatsServer | NatsCluster,
@@ -134,17 +131,11 @@ export class System {
 
   /** What NATS has refused its users since this was asked last. What nobody has asked for fails the test. */
   refusals(): readonly string[] {
-    return serversOf(this.#nats).flatMap(({ name, output }) => {
-      const all = refusalsIn(output)
-      const told = this.#told.get(name) ?? 0
-      this.#told.set(name, all.length)
-      return all.slice(told)
-    })
+    return this.#nats.refusals()
   }
 
   expectNoRefusal(): void {
-    const refused = this.refusals()
-    if (refused.length > 0) throw new Error(`rights are missing:\n${refused.join('\n')}`)
+    expectNone(this.refusals())
   }
 
   /** A connection as the user of a role. */
@@ -242,7 +233,7 @@ export class System {
   }
 }
 
-const serversOf = (nats: NatsServer | NatsCluster): readonly (NatsServer | NatsNode)[] =>
+const serversOf = (nats: NatsServer | NatsCluster): readonly NatsServer[] =>
   nats instanceof NatsCluster ? nats.nodes : [nats]
 
 /** A cluster has a tester, who may do all; a single server with users is as it is shipped. */
