@@ -2,75 +2,50 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect } from 'vitest'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { BrowserSource, servePage } from '../kit/browser-source.ts'
-import { startChromium } from '../kit/chromium.ts'
+import type { BrowserContext } from 'playwright-core'
+import { BrowserSource } from '../kit/browser-source.ts'
 import { eventually } from '../kit/eventually.ts'
 import { findGateway } from '../kit/find-gateway.ts'
 import { Gateway } from '../kit/gateway.ts'
 import { askTicket, ISSUER, SECRET, signToken } from '../kit/issuer.ts'
-import { testWithSystem } from '../kit/system.ts'
-import { writeTopic, writeTopics } from '../kit/topics.ts'
+import { testInBrowser } from '../kit/test-in-browser.ts'
+import { numbered, writeTopic, writeTopics } from '../kit/topics.ts'
 
 /** A real browser's EventSource where tokens are asked for, in a page of another origin. */
 
-const browser: Browser | null = await startChromium()
 const envoy = await findGateway('envoy')
-const site = await servePage()
-/** The same page as another site has it: no cookie of ours goes out from there. */
-const elsewhere = site.origin.replace('127.0.0.1', 'localhost')
 const folder = await mkdtemp(join(tmpdir(), 'baton-access-'))
 await writeFile(join(folder, 'jwt.key'), SECRET)
-afterAll(async () => {
-  await browser?.close()
-  site[Symbol.dispose]()
-  await rm(folder, { recursive: true })
-})
+afterAll(() => rm(folder, { recursive: true }))
 
-const test = testWithSystem({
+/** The same page as another site has it: no cookie of ours goes out from there. */
+const elsewhere = (origin: string): string => origin.replace('127.0.0.1', 'localhost')
+
+const { test, inBrowser, hasBrowser, origin } = await testInBrowser((origin) => ({
   relays: 0,
   edges: 2,
   environment: {
     BATON_AUTH: 'jwt',
     BATON_JWT_KEY_FILE: join(folder, 'jwt.key'),
     BATON_JWT_ISSUERS: ISSUER,
-    BATON_CORS_ORIGINS: `${site.origin},${elsewhere}`,
+    BATON_CORS_ORIGINS: `${origin},${elsewhere(origin)}`,
     BATON_HEARTBEAT_MS: '1000',
   },
-}).extend<{ context: BrowserContext }>({
-  context: async ({ system }, use) => {
-    expect(system.edges).toHaveLength(2)
-    const context = await browser?.newContext()
-    if (context === undefined) throw new Error('no Chromium')
-    await use(context)
-    await context.close()
-  },
-})
+}))
 
 const baton = { subscribe: ['topic:mine.*'] }
 const seconds = (fromNow: number): number => Math.floor(Date.now() / 1000) + fromNow
-const numbered = (topic: string, to: number): string[] => Array.from({ length: to }, (_, at) => `${topic} ${at + 1}`)
 
 /** Logs in, as it were: a cookie that no script can read, for the host of the edges. */
 const giveCookie = (context: BrowserContext, url: string, token: string): Promise<void> =>
   context.addCookies([{ name: 'baton', value: token, url, httpOnly: true, sameSite: 'Lax' }])
 
-async function pageAt(context: BrowserContext, origin: string): Promise<Page> {
-  const page = await context.newPage()
-  await page.goto(origin)
-  return page
-}
-
-/** Where no Chromium is to be had these are skipped, and said so. */
-const inBrowser = test.skipIf(browser === null)
-
 inBrowser(
   'I2: with a cookie a page of another origin follows, also when its edge is killed',
-  async ({ system, context }) => {
+  async ({ system, context, page }) => {
     const [edge] = system.edges
     const url = system.edgeUrl('/topics/events?topic=mine.1')
     await giveCookie(context, url, await signToken({ baton }))
-    const page = await pageAt(context, site.origin)
     const source = await BrowserSource.open(page, url, { names: ['mine.1'], withCredentials: true })
     await source.until('stream.open')
     await writeTopics(system.store, 'mine.1', 1, 20)
@@ -79,7 +54,7 @@ inBrowser(
     await writeTopics(system.store, 'mine.1', 21, 40)
     await edge?.restart()
     await source.until('mine.1', 40)
-    expect(await source.texts('mine.1')).toEqual(numbered('mine.1', 40))
+    expect(await source.texts('mine.1')).toEqual(numbered('mine.1', 1, 40))
 
     const stranger = await BrowserSource.open(page, url)
     await stranger.untilClosed()
@@ -90,14 +65,14 @@ inBrowser(
   },
 )
 
-test.skipIf(browser === null || envoy === null)(
+test.skipIf(!hasBrowser || envoy === null)(
   'I2: with a ticket a page of another site follows, and goes on at the other edge with the same ticket',
-  async ({ system, context }) => {
+  async ({ system, page }) => {
     await using gateway = await Gateway.start('envoy', envoy ?? '', { edges: system.edges })
     const made = await askTicket(gateway, { baton })
     expect(made.status).toBe(201)
     const { ticket } = (await made.json()) as { ticket: string }
-    const page = await pageAt(context, elsewhere)
+    await page.goto(elsewhere(origin))
     const url = `${gateway.url}/topics/events?topic=mine.2&ticket=${encodeURIComponent(ticket)}`
     const source = await BrowserSource.open(page, url, { names: ['mine.2'] })
     await source.until('stream.open')
@@ -114,29 +89,31 @@ test.skipIf(browser === null || envoy === null)(
         return probes.every(({ ok }) => ok)
       })
     }
-    expect(await source.texts('mine.2')).toEqual(numbered('mine.2', 30))
+    expect(await source.texts('mine.2')).toEqual(numbered('mine.2', 1, 30))
     const said = [await gateway.said(), ...system.edges.map(({ output }) => output)].join('\n')
     expect(said).not.toContain(ticket)
   },
 )
 
-inBrowser('a stream ends with its token, and does not come back without a new one', async ({ system, context }) => {
-  const url = system.edgeUrl('/topics/events?topic=mine.3')
-  await giveCookie(context, url, await signToken({ baton, exp: seconds(5) }))
-  const page = await pageAt(context, site.origin)
-  const source = await BrowserSource.open(page, url, { names: ['mine.3'], withCredentials: true })
-  await source.until('stream.open')
-  await writeTopic(system.store, 'mine.3', 'mine.3 1')
-  await source.until('mine.3')
-  expect(JSON.parse((await source.until('stream.bye')).data)).toEqual({ reason: 'token-expired' })
-  await source.untilClosed()
-  await writeTopic(system.store, 'mine.3', 'mine.3 2')
+inBrowser(
+  'a stream ends with its token, and does not come back without a new one',
+  async ({ system, context, page }) => {
+    const url = system.edgeUrl('/topics/events?topic=mine.3')
+    await giveCookie(context, url, await signToken({ baton, exp: seconds(5) }))
+    const source = await BrowserSource.open(page, url, { names: ['mine.3'], withCredentials: true })
+    await source.until('stream.open')
+    await writeTopic(system.store, 'mine.3', 'mine.3 1')
+    await source.until('mine.3')
+    expect(JSON.parse((await source.until('stream.bye')).data)).toEqual({ reason: 'token-expired' })
+    await source.untilClosed()
+    await writeTopic(system.store, 'mine.3', 'mine.3 2')
 
-  // Its page logs in again, and goes on where it was: a new EventSource says so itself.
-  await giveCookie(context, url, await signToken({ baton }))
-  const last = (await source.look()).seen.at(-1)?.id ?? ''
-  const options = { names: ['mine.3'], withCredentials: true }
-  const renewed = await BrowserSource.open(page, `${url}&lastEventId=${last}`, options)
-  await renewed.until('mine.3')
-  expect(await renewed.texts('mine.3')).toEqual(['mine.3 2'])
-})
+    // Its page logs in again, and goes on where it was: a new EventSource says so itself.
+    await giveCookie(context, url, await signToken({ baton }))
+    const last = (await source.look()).seen.at(-1)?.id ?? ''
+    const options = { names: ['mine.3'], withCredentials: true }
+    const renewed = await BrowserSource.open(page, `${url}&lastEventId=${last}`, options)
+    await renewed.until('mine.3')
+    expect(await renewed.texts('mine.3')).toEqual(['mine.3 2'])
+  },
+)

@@ -1,36 +1,17 @@
-import { afterAll, expect } from 'vitest'
-import type { Browser, Page } from 'playwright-core'
-import { BrowserSource, servePage } from '../kit/browser-source.ts'
-import { startChromium } from '../kit/chromium.ts'
+import { expect } from 'vitest'
+import { BrowserSource } from '../kit/browser-source.ts'
 import { steadily } from '../kit/eventually.ts'
 import { startEdge } from '../kit/process.ts'
-import { testWithSystem } from '../kit/system.ts'
+import { testInBrowser } from '../kit/test-in-browser.ts'
 import { numbered, writeTopic, writeTopics } from '../kit/topics.ts'
 
 /** The EventSource of a real browser, in a page of another origin than the edge's. */
 
-const browser: Browser | null = await startChromium()
-const site = await servePage()
-afterAll(async () => {
-  await browser?.close()
-  site[Symbol.dispose]()
-})
-
-const environment = { BATON_CORS_ORIGINS: site.origin }
-
-const test = testWithSystem({ relays: 1, edges: 1, environment }).extend<{ page: Page }>({
-  page: async ({ system }, use) => {
-    expect(system.edges).toHaveLength(1)
-    const page = await browser?.newPage()
-    if (page === undefined) throw new Error('no Chromium')
-    await page.goto(site.origin)
-    await use(page)
-    await page.close()
-  },
-})
-
-/** Where no Chromium is to be had these are skipped, and said so. */
-const inBrowser = test.skipIf(browser === null)
+const { inBrowser, origin } = await testInBrowser((origin) => ({
+  relays: 1,
+  edges: 1,
+  environment: { BATON_CORS_ORIGINS: origin },
+}))
 
 inBrowser(
   'I2: killed in the middle of a stream, its edge comes back and the page goes on',
@@ -65,7 +46,7 @@ inBrowser('I2: killed before any event was received, and the page misses nothing
 })
 
 inBrowser('over the limit it is told so, and comes back by itself', async ({ system, page }) => {
-  const limits = { ...environment, BATON_OPENS_PER_CLIENT: '2' }
+  const limits = { BATON_CORS_ORIGINS: origin, BATON_OPENS_PER_CLIENT: '2' }
   await using edge = await startEdge('edge-limited', { natsUrl: system.nats.url, environment: limits })
   const url = `${edge.url}/topics/events?topic=limited`
   const sources = await Promise.all(

@@ -1,33 +1,18 @@
-import { afterAll, expect } from 'vitest'
-import type { Browser, Page } from 'playwright-core'
-import { startChromium } from '../kit/chromium.ts'
+import { expect } from 'vitest'
+import type { Page } from 'playwright-core'
 import { eventually } from '../kit/eventually.ts'
-import { testWithSystem } from '../kit/system.ts'
+import { testInBrowser } from '../kit/test-in-browser.ts'
 
-const browser: Browser | null = await startChromium()
-afterAll(() => browser?.close())
-
-const test = testWithSystem({ relays: 2, edges: 1 }).extend<{ page: Page; mistakes: string[] }>({
-  mistakes: async ({ task }, use) => {
-    expect(task.name).not.toBe('')
-    await use([])
-  },
-  page: async ({ mistakes }, use) => {
-    const page = await browser?.newPage()
-    if (page === undefined) throw new Error('no Chromium')
-    page.on('pageerror', (error) => mistakes.push(String(error)))
-    await use(page)
-    await page.close()
-  },
-})
+const { inBrowser } = await testInBrowser(() => ({ relays: 2, edges: 1 }))
 
 const textOf = (page: Page, id: string): Promise<string> => page.locator(`#${id}`).innerText()
 const eventsOn = async (page: Page): Promise<number> => Number(await textOf(page, 'count'))
 
-/** Where no Chromium is to be had this is skipped, and said so. */
-test.skipIf(browser === null)(
+inBrowser(
   'I2: the page in a real browser follows a run through kill -9 of its relay and of its edge, nothing missing',
-  async ({ system, run, page, mistakes }) => {
+  async ({ system, run, page }) => {
+    const mistakes: string[] = []
+    page.on('pageerror', (error) => mistakes.push(String(error)))
     const job = system.agents.job(run, { events: 100_000, perSecond: 50 })
     await system.register(run, { url: job.url })
     await page.goto(system.edgeUrl('/'))

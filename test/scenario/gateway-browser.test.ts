@@ -1,47 +1,31 @@
 import { afterAll, describe, expect } from 'vitest'
-import type { Browser, Page } from 'playwright-core'
-import { BrowserSource, servePage } from '../kit/browser-source.ts'
+import { BrowserSource } from '../kit/browser-source.ts'
 import { makeCertificate } from '../kit/certificate.ts'
-import { startChromium } from '../kit/chromium.ts'
 import { findGateway } from '../kit/find-gateway.ts'
 import { Gateway } from '../kit/gateway.ts'
-import { testWithSystem } from '../kit/system.ts'
-import { writeTopic, writeTopics } from '../kit/topics.ts'
+import { testInBrowser } from '../kit/test-in-browser.ts'
+import { numbered, writeTopic, writeTopics } from '../kit/topics.ts'
 
 /** A real browser before a real gateway, in a page of another origin. */
 
-const browser: Browser | null = await startChromium()
 const certificate = await makeCertificate()
 const gateways = [
   ['envoy', await findGateway('envoy')],
   ['nginx', await findGateway('nginx')],
 ] as const
-const site = await servePage()
-afterAll(async () => {
-  await browser?.close()
-  await certificate?.[Symbol.asyncDispose]()
-  site[Symbol.dispose]()
-})
+afterAll(() => certificate?.[Symbol.asyncDispose]())
 
-const test = testWithSystem({ relays: 0, edges: 2, environment: { BATON_CORS_ORIGINS: site.origin } }).extend<{
-  page: Page
-}>({
-  page: async ({ system }, use) => {
-    expect(system.edges).toHaveLength(2)
-    const page = await browser?.newPage({ ignoreHTTPSErrors: true })
-    if (page === undefined) throw new Error('no Chromium')
-    await page.goto(site.origin)
-    await use(page)
-    await page.close()
-  },
-})
+const { test, hasBrowser } = await testInBrowser(
+  (origin) => ({ relays: 0, edges: 2, environment: { BATON_CORS_ORIGINS: origin } }),
+  { ignoreHTTPSErrors: true },
+)
 
 /** More than a browser opens to one host over HTTP/1.1. */
 const STREAMS = 9
 
 /** Where a browser, a gateway or openssl is not to be had these are skipped, and said so. */
 describe.each(gateways)('through %s', (kind, binary) => {
-  test.skipIf(browser === null || binary === null)(
+  test.skipIf(!hasBrowser || binary === null)(
     'I2: a page goes on at the other edge, and comes back by itself when there was none for a while',
     async ({ system, page }) => {
       await using gateway = await Gateway.start(kind, binary ?? '', { edges: system.edges })
@@ -59,11 +43,11 @@ describe.each(gateways)('through %s', (kind, binary) => {
       await writeTopics(system.store, topic, 21, 30)
       await Promise.all(system.edges.map((edge) => edge.restart()))
       await source.until(topic, 30)
-      expect(await source.texts(topic)).toEqual(Array.from({ length: 30 }, (_, at) => `${topic} ${at + 1}`))
+      expect(await source.texts(topic)).toEqual(numbered(topic, 1, 30))
     },
   )
 
-  test.skipIf(browser === null || binary === null || certificate === null)(
+  test.skipIf(!hasBrowser || binary === null || certificate === null)(
     'over TLS a page has more streams than HTTP/1.1 would give it',
     async ({ system, page }) => {
       if (certificate === null) throw new Error('no openssl')
