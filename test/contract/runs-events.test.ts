@@ -144,6 +144,21 @@ test('a run that is only registered is waited for; one of which nothing is kept 
   expect(over.openings[0]?.status).toBe(204)
 })
 
+test('any other way into a set that has ended leads to its last end, and out', async () => {
+  await writeRange(log.nats, 'o1', 1, 2)
+  await writeEvents(log.nats, 'o1', [endEvent(3)])
+  const beyond = await writeRange(log.nats, 'still-at-work', 1, 3)
+  for (const lastEventId of ['garbage', '1-1', `${beyond + 1000}-1`]) {
+    await using stale = follow(['o1'], { lastEventId })
+    await stale.done
+    expect(stale.frames[0]).toMatchObject({ event: 'stream.reset', id: json(stale.frames[0] as Received).resumesAt })
+    expect(told(stale)).toEqual(['o1 completed'])
+  }
+  await using behind = follow(['o1'], { query: `&from=${beyond}` })
+  await behind.done
+  expect(told(behind)).toEqual(['o1 completed'])
+})
+
 test('equal sets share one consumer, and none is left when they have gone', async () => {
   await writeRange(log.nats, 's1', 1, 1)
   await writeRange(log.nats, 's2', 1, 1)

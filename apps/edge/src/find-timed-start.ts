@@ -27,7 +27,9 @@ export async function findTimedStart(
     return { ...(await opened(feed, await placeOf(nats, feed, scope, asked), missed)), told }
   }
   const { position: at, text } = asked
-  if (at === null) return reset(scope, { reason: 'unknown-id', requested: text, place: feed.last, missed: null })
+  if (at === null) {
+    return reset(scope, { reason: 'unknown-id', requested: text, place: await now(feed, scope), missed: null })
+  }
   if (feed.ring.holds(at)) return opened(feed, at)
   // The log is ahead of what was heard here: a client of another edge may be, too.
   if (at.sequence > feed.last.sequence) await feed.check()
@@ -35,7 +37,7 @@ export async function findTimedStart(
   // What the log has trimmed may be in the ring still.
   const isHere = feed.ring.locate(at) !== null
   if (verdict.valid || (verdict.reason === 'trimmed' && isHere)) return opened(feed, at)
-  const place = verdict.reason === 'trimmed' ? await oldestAfter(nats, feed, scope, at) : feed.last
+  const place = verdict.reason === 'trimmed' ? await oldestAfter(nats, feed, scope, at) : await now(feed, scope)
   return reset(scope, { ...verdict, requested: text, place })
 }
 
@@ -68,10 +70,10 @@ const reset = (scope: TimedScope, notice: ResetNotice): Start => ({
   end: null,
 })
 
-/** Right before the oldest event kept after a position; where the feed stands when there is none. */
+/** Right before the oldest event kept after a position; as from now on when there is none. */
 async function oldestAfter(nats: Nats, feed: TimedFeed, scope: TimedScope, at: Position): Promise<Position> {
   const next = await readNextOf(nats, scope.part, at.sequence)
-  return next === null ? feed.last : scope.before(next)
+  return next === null ? now(feed, scope) : scope.before(next)
 }
 
 async function placeOf(
@@ -88,7 +90,7 @@ async function placeOf(
       return feed.head === null ? feed.last : feed.oldest()
     case 'index':
       if (asked.index > feed.last.sequence) return now(feed, scope)
-      return positionBefore(nats, part.stream, Math.max(1, asked.index))
+      return notAfter(await positionBefore(nats, part.stream, Math.max(1, asked.index)), await now(feed, scope))
     case 'time':
       return notAfter(await positionAtTime(nats, part.stream, asked.atMs), await now(feed, scope))
     case 'last': {
