@@ -230,6 +230,28 @@ describe('a run of which nothing is kept', () => {
     }
   })
 
+  test('ended, and purged while the edge follows it: whoever opens it then is told the end', async () => {
+    await using slow = await LocalEdge.start(log.server.url, { lingerMs: 60_000 })
+    await wantRun(log.nats, 'gone-since')
+    const last = await writeRange(log.nats, 'gone-since', 1, 3)
+    const end = await writeEvents(log.nats, 'gone-since', [endEvent(4)])
+    await writeCursor(log.nats, 'gone-since', { index: 4, sequence: end, jobs: {} })
+    await using before = follow('gone-since', { at: slow, lastEventId: `${end}-4` })
+    await before.done
+    await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('gone-since') })
+    const ways = [{}, { query: '?from=now' }, { query: '?from=2' }, { lastEventId: `${last}-3` }, { lastEventId: 'x' }]
+    for (const way of ways) {
+      await using client = follow('gone-since', { at: slow, ...way })
+      await client.done
+      // A ring may have what the log has no longer.
+      expect(client.events.at(-1)).toMatchObject({ event: 'stream.end', data: '{"reason":"completed"}' })
+      expect(client.lastEventId).toBe(`${end}-4`)
+    }
+    await using over = follow('gone-since', { at: slow, lastEventId: `${end}-4` })
+    await over.done
+    expect(over.openings[0]?.status).toBe(204)
+  })
+
   test('ended and purged: the end is told from the status, and its id means over', async () => {
     const status = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString() }
     await writeStatus(log.nats, 'gone', { ...status, state: 'ended', end: { reason: 'failed', detail: 'why' } })

@@ -1,4 +1,4 @@
-import { END, type RunEnd, type StoredEvent } from '@baton/core/event'
+import { END, readEnd, type RunEnd, type StoredEvent } from '@baton/core/event'
 import { formatPosition, type Position } from '@baton/core/position'
 import { runOrder } from '@baton/core/splice'
 import { formatOwn } from '@baton/sse/format'
@@ -52,7 +52,7 @@ async function opened(feed: RunFeed, place: Position, missed: number, lostEnd: R
     place,
     block: formatOwn('stream.open', data, { id }),
     reset: null,
-    lostEnd: stillLost(feed, lostEnd),
+    lostEnd: stillLost(feed, place, lostEnd),
   }
 }
 
@@ -79,8 +79,11 @@ async function startAfter(
   return opened(feed, at, 0, lostEnd)
 }
 
-/** Events have come meanwhile: they are served, and say themselves how the run ended. */
-const stillLost = (feed: RunFeed, lostEnd: RunEnd | null): RunEnd | null => (feed.head === null ? lostEnd : null)
+/** Events that have come meanwhile are served, and say themselves how the run ended: not to who starts behind it. */
+function stillLost({ head }: RunFeed, place: Position, lostEnd: RunEnd | null): RunEnd | null {
+  if (head === null) return lostEnd
+  return head.type === END && place.sequence >= head.sequence ? readEnd(head.data) : null
+}
 
 const isOver = (feed: RunFeed, at: Position, lostEnd: RunEnd | null): boolean =>
   feed.head === null ? lostEnd !== null : feed.head.type === END && at.mark === feed.head.index
@@ -88,7 +91,7 @@ const isOver = (feed: RunFeed, at: Position, lostEnd: RunEnd | null): boolean =>
 /** The client goes on with the event behind the hole it stands before. */
 async function behindHole(nats: Nats, feed: RunFeed, at: Position, lostEnd: RunEnd | null): Promise<RunStart> {
   const { block, reset } = await mend(nats, feed.scope.name, at)
-  return { kind: 'at', place: reset.place, block, reset, lostEnd: stillLost(feed, lostEnd) }
+  return { kind: 'at', place: reset.place, block, reset, lostEnd: stillLost(feed, reset.place, lostEnd) }
 }
 
 /** The client goes on with the oldest event there is. */
@@ -107,7 +110,7 @@ async function reset(
     place,
     block: resetBlock(stateOfRun(feed.scope.name), full),
     reset: full,
-    lostEnd: stillLost(feed, lostEnd),
+    lostEnd: stillLost(feed, place, lostEnd),
   }
 }
 
@@ -125,7 +128,7 @@ async function placeOf(
     return { place, missed: place.mark }
   }
   if (head === null) return { place: feed.last, missed: 0 }
-  const now = head.type === END ? { sequence: head.sequence - 1, mark: head.index - 1 } : feed.last
+  const now = await nowOf(feed, head)
   const wanted =
     asked.kind === 'now' ? now.mark + 1 : asked.kind === 'index' ? asked.index : head.index + 1 - asked.count
   if (wanted > now.mark) return { place: now, missed: 0 }
@@ -134,4 +137,11 @@ async function placeOf(
   const found = low !== null && wanted > low.index ? await findBefore(nats, feed.scope.name, wanted, low, head) : null
   if (found !== null) return { place: runOrder.position(found), missed: 0 }
   return { place: await oldest(feed), missed: 0 }
+}
+
+/** Where the feed stands; of an ended run, right before its end, while the ring or the log has that. */
+async function nowOf(feed: RunFeed, head: StoredEvent): Promise<Position> {
+  if (head.type !== END) return feed.last
+  const before = { sequence: head.sequence - 1, mark: head.index - 1 }
+  return feed.ring.locate(before) !== null || (await feed.scope.first()) !== null ? before : feed.last
 }
