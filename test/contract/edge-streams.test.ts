@@ -64,6 +64,8 @@ describe('an answer that is no stream', () => {
       allow: 'GET, HEAD, OPTIONS',
     })
     expect(await ask('/runs', { method: 'PUT' })).toMatchObject({ status: 405, allow: 'GET, HEAD, OPTIONS, POST' })
+    // There it streams, and there it is a topic like any other.
+    expect(await ask('/topics/events', { method: 'PUT' })).toMatchObject({ allow: 'GET, HEAD, OPTIONS, POST' })
     // No body, and no word of one.
     expect(await ask('/runs', { method: 'DELETE' })).toMatchObject({ status: 405 })
     expect(await ask('/runs/asked/events', { headers: { accept: 'application/json' } })).toMatchObject({ status: 406 })
@@ -80,17 +82,28 @@ describe('an answer that is no stream', () => {
     expect(await ask('/runs?label=none')).toMatchObject({ status: 400 })
   })
 
-  test('is a problem where format or limit is malformed, whatever the route would make of it', async () => {
+  test('is a problem where from, format or limit is malformed, whatever the route would make of it', async () => {
     await writeRange(log.nats, 'odd', 1, 1)
     const routes = [
       '/runs?',
       '/runs/odd/events?',
       '/runs/events?run=odd&',
       '/runs/odd/history?',
+      '/runs/odd?',
       '/topics/events?topic=a&',
+      '/topics/a?',
     ]
     for (const route of routes) {
-      for (const query of ['format=xml', 'limit=0', 'limit=-1', 'limit=many', 'limit=1.5', 'limit=']) {
+      for (const query of [
+        'from=',
+        'from=soon',
+        'format=xml',
+        'limit=0',
+        'limit=-1',
+        'limit=many',
+        'limit=1.5',
+        'limit=',
+      ]) {
         const response = await fetch(`${edge.url}${route}${query}`)
         await response.body?.cancel()
         expect([route, query, response.status]).toEqual([route, query, 400])

@@ -92,6 +92,8 @@ function refuseOtherMethods(app: OpenAPIHono<EdgeEnv>): void {
     methods.set(path, (methods.get(path) ?? new Set(['OPTIONS'])).add(method))
   }
   for (const [path, known] of methods) {
+    // What `/topics/events` does not know itself is asked of `/topics/:topic`.
+    for (const [other, more] of methods) if (covers(other, path)) for (const method of more) known.add(method)
     if (known.has('GET')) known.add('HEAD')
     const allow = [...known].sort().join(', ')
     app.all(path, (c) => {
@@ -99,4 +101,10 @@ function refuseOtherMethods(app: OpenAPIHono<EdgeEnv>): void {
       throw new Problem(405, 'method_not_allowed', `this path knows ${allow}`, { allow })
     })
   }
+}
+
+/** Does every request for `path` fit `pattern`, which takes any name where it has a parameter? */
+function covers(pattern: string, path: string): boolean {
+  const [names, parts] = [pattern.split('/'), path.split('/')]
+  return names.length === parts.length && names.every((name, at) => name.startsWith(':') || name === parts[at])
 }

@@ -37,6 +37,9 @@ export function readTimedAsked(header: string | undefined, query: string | undef
   return readId(header, query) ?? start
 }
 
+/** Is it of a form that some route takes? */
+export const isFrom = (text: string): boolean => readFrom(text) !== null || readTime(text) !== null
+
 function readId(header: string | undefined, query: string | undefined): (Asked & { kind: 'id' }) | null {
   // Header bytes are UTF-8 to the client and Latin-1 to Node.
   const id = given(header === undefined ? undefined : Buffer.from(header, 'latin1').toString('utf8')) ?? given(query)

@@ -14,7 +14,7 @@ const httpUrl = z
   .string()
   .max(2048)
   .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), 'must be an http or https URL')
-  .refine((text) => !hasCredentials(text), 'must hold no user or password: use "secret"')
+  .refine((text) => !hasCredentials(text), 'must hold no user or password: use secret')
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, 'must be a header name')
 const headerValue = z
   .string()
@@ -30,7 +30,7 @@ const headers = z.record(headerName, headerValue).superRefine((map, context) => 
       context.addIssue({
         code: 'custom',
         path: [name],
-        message: `use "secret" for ${name}: headers are stored in clear`,
+        message: `use secret for ${name}: headers are stored in clear`,
       })
     }
   }
