@@ -84,7 +84,7 @@ async function changed(change: (accounts: string) => string) {
   await writeFile(join(folder, 'accounts.conf'), text)
   const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
   if (binary === null) throw new Error('no nats-server: run `npm run setup`')
-  const places = ['-a', '127.0.0.1', '-p', '-1', '--ports_file_dir', folder]
+  const places = ['-a', '127.0.0.1', '-p', '-1']
   const environment = { ...PASSWORDS, NATS_DATA: join(folder, 'data') }
   const child = new Child('nats-server', binary, ['-c', join(folder, 'server.conf'), ...places], environment)
   return {

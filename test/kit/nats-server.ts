@@ -132,17 +132,16 @@ export class NatsServer {
     const binary = findBinary('nats-server', 'BATON_NATS_SERVER')
     if (binary === null) throw new Error('no nats-server: run `npm run setup`, or name one in BATON_NATS_SERVER')
     const { args, environment } = await this.#configure()
-    for (const name of await portsFiles(this.folder)) await rm(join(this.folder, name), { force: true })
-    const listen = ['-a', this.host, '-p', String(this.#port), '-m', '-1', '--ports_file_dir', this.folder]
+    const listen = ['-a', this.host, '-p', String(this.#port), '-m', '-1']
     this.#isPaused = false
     this.#past += this.#child?.output ?? ''
     const [command, all] = commandAt(this.#options.place ?? LOOPBACK, binary, [...args, ...listen])
     const child = new Child(this.name, command, all, { PATH: process.env['PATH'] ?? '', ...environment })
     this.#child = child
     await child.said(/Server is ready/)
-    const { nats, monitoring } = await writtenPorts(this.folder)
-    this.#port = Number(new URL(nats[0] ?? '').port)
-    this.#monitorUrl = `http://${this.host}:${new URL(monitoring[0] ?? '').port}`
+    // It writes no file of its ports when it was slow to start; it logs them always.
+    this.#port = await portOf(child, /Listening for client connections on \S+:(\d+)/)
+    this.#monitorUrl = `http://${this.host}:${await portOf(child, /Starting http monitor on \S+:(\d+)/)}`
   }
 
   async #configure(): Promise<{ args: string[]; environment: Readonly<Record<string, string>> }> {
@@ -201,18 +200,7 @@ export class NatsServer {
   }
 }
 
-const portsFiles = async (folder: string): Promise<string[]> =>
-  (await readdir(folder)).filter((name) => name.endsWith('.ports'))
-
-type Ports = { readonly nats: readonly string[]; readonly monitoring: readonly string[] }
-
-async function writtenPorts(folder: string): Promise<Ports> {
-  return eventually('nats-server writes its ports file', async () => {
-    const [name] = await portsFiles(folder)
-    if (name === undefined) return null
-    return JSON.parse(await readFile(join(folder, name), 'utf8')) as Ports
-  })
-}
+const portOf = async (child: Child, logged: RegExp): Promise<number> => Number((await child.said(logged))[1])
 
 /**
  * The configuration we ship for one machine. A server that is not ours does not say when a connection closes: that is

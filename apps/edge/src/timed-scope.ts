@@ -69,12 +69,13 @@ export class TimedScope implements Scope<TimedEvent> {
     const { topic } = this.#options
     if (topic !== null) return { ...followTopic(this.#nats, topic, hear), from: () => undefined }
     const indexes = this.#indexes()
-    const hand = async (after: Position, events: readonly TimedEvent[]) => {
+    const hand = async (after: Position, events: readonly TimedEvent[], signal: AbortSignal) => {
       const base = after.sequence > this.#passed.sequence ? after : this.#passed
       const stream = this.#createdAtMs
       const looked = await this.#followed(indexes, after, await this.#afterLooking(base, events, null))
       this.#mustBe(stream)
       const [end] = looked.slice(-1)
+      if (signal.aborted) return after
       for (const event of looked) hear(event)
       return end === undefined ? after : this.order.position(end)
     }

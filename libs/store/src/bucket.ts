@@ -136,6 +136,8 @@ export async function watchKeys(
       const watch = await kv.watch()
       const stop = () => watch.stop()
       signal.addEventListener('abort', stop, { once: true })
+      // It may have been aborted while the watch was made, and nobody would hear of it.
+      if (signal.aborted) stop()
       try {
         for await (const entry of watch) {
           const gone = entry.operation !== 'PUT'

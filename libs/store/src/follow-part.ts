@@ -18,8 +18,11 @@ const MAX_HELD = 500
 const INACTIVE_MS = 30_000
 const RETRY_MS = 250
 
-/** Takes what came after a position; answers the position that is reached with it. */
-type OnEvents = (after: Position, events: readonly TimedEvent[]) => Promise<Position>
+/**
+ * Takes what came after a position; answers the position that is reached with it. Once the signal is aborted another
+ * consumer brings them, from a place of its own.
+ */
+type OnEvents = (after: Position, events: readonly TimedEvent[], signal: AbortSignal) => Promise<Position>
 
 /**
  * The live events of several subjects through one ordered consumer: consecutive, whatever the subjects. It can go silent
@@ -84,26 +87,15 @@ export class PartFollower {
     signal.addEventListener('abort', stop, { once: true })
     if (signal.aborted) stop()
     void this.#watch(messages)
-    let held: TimedEvent[] = []
-    let handing: Promise<void> | null = null
-    const hand = async () => {
-      while (held.length > 0 && !signal.aborted) {
-        const batch = held
-        held = []
-        place.after = await this.#onEvents(place.after, batch)
-      }
-    }
+    const handing = new Handing(place, this.#onEvents, signal, stop)
     try {
       for await (const message of messages) {
-        if (signal.aborted) break
+        if (signal.aborted || handing.isRefused) break
         const event = fromConsumer(message)
-        if (event !== null) held.push(event)
-        handing ??= hand()
-          .catch(stop)
-          .finally(() => (handing = null))
-        if (held.length >= MAX_HELD) await handing
+        if (event !== null) handing.add(event)
+        if (handing.isFull) await handing.done
       }
-      await handing
+      await handing.done
     } finally {
       signal.removeEventListener('abort', stop)
       await messages.close()
@@ -128,6 +120,53 @@ export class PartFollower {
         await messages.close()
         return
       }
+    }
+  }
+}
+
+/** Hands on what one consumer brings, in its order: what has come while the last of it was taken goes on together. */
+class Handing {
+  /** Resolves when all that was added has been taken, or is not wanted any more. */
+  done: Promise<void> = Promise.resolve()
+  /** What was not taken comes again, from the next consumer: nothing of this one that came after it may be handed on. */
+  isRefused = false
+  readonly #place: { after: Position }
+  readonly #onEvents: OnEvents
+  readonly #signal: AbortSignal
+  readonly #onRefused: () => void
+  #held: TimedEvent[] = []
+  #isBusy = false
+
+  constructor(place: { after: Position }, onEvents: OnEvents, signal: AbortSignal, onRefused: () => void) {
+    this.#place = place
+    this.#onEvents = onEvents
+    this.#signal = signal
+    this.#onRefused = onRefused
+  }
+
+  get isFull(): boolean {
+    return this.#held.length >= MAX_HELD
+  }
+
+  add(event: TimedEvent): void {
+    this.#held.push(event)
+    if (!this.#isBusy) this.done = this.#hand()
+  }
+
+  async #hand(): Promise<void> {
+    this.#isBusy = true
+    try {
+      while (this.#held.length > 0 && !this.#signal.aborted && !this.isRefused) {
+        const events = this.#held
+        this.#held = []
+        this.#place.after = await this.#onEvents(this.#place.after, events, this.#signal)
+      }
+    } catch {
+      this.isRefused = true
+      this.#onRefused()
+    } finally {
+      // In the same step as the last look at what is held: what comes later begins anew.
+      this.#isBusy = false
     }
   }
 }
