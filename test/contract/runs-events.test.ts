@@ -159,6 +159,28 @@ test('any other way into a set that has ended leads to its last end, and out', a
   expect(told(behind)).toEqual(['o1 completed'])
 })
 
+test('a set that has ended, purged while the edge follows it: whoever opens it then is told the end', async () => {
+  await using slow = await LocalEdge.start(log.server.url, { lingerMs: 60_000 })
+  await writeRange(log.nats, 'p1', 1, 2)
+  await writeEvents(log.nats, 'p1', [endEvent(3)])
+  const status = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString() }
+  await writeStatus(log.nats, 'p1', { ...status, state: 'ended', end: { reason: 'completed', detail: null } })
+  await using live = followRuns(slow, ['p1'])
+  await live.done
+  await using before = followRuns(slow, ['p1'], { lastEventId: live.lastEventId ?? '' })
+  await before.done
+  expect(before.openings[0]?.status).toBe(204)
+  await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('p1') })
+  for (const way of [{}, { query: '&from=start' }, { query: '&from=1' }, { lastEventId: 'garbage' }]) {
+    await using client = followRuns(slow, ['p1'], way)
+    await client.done
+    expect(told(client).at(-1)).toBe('p1 completed')
+    await using over = followRuns(slow, ['p1'], { lastEventId: client.lastEventId ?? '' })
+    await over.done
+    expect(over.openings[0]?.status).toBe(204)
+  }
+})
+
 test('equal sets share one consumer, and none is left when they have gone', async () => {
   await writeRange(log.nats, 's1', 1, 1)
   await writeRange(log.nats, 's2', 1, 1)

@@ -4,16 +4,17 @@ import { BatonError } from '@baton/core/errors'
 import { END } from '@baton/core/event'
 import { grantOfRun } from '@baton/core/grants'
 import { isRunId } from '@baton/core/ids'
-import { formatPosition } from '@baton/core/position'
+import { formatPosition, type Position } from '@baton/core/position'
 import type { RunStatus } from '@baton/core/records'
 import type { TimedEvent } from '@baton/core/timed'
 import { formatOwn } from '@baton/sse/format'
 import { runSubject, STREAM } from '@baton/store/names'
-import { readLastOf } from '@baton/store/timed-log'
+import { readLastOf, readNextOf, viewStream } from '@baton/store/timed-log'
 import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import { readTimedAsked, type Asked } from '../asked.ts'
 import type { Edge } from '../edge.ts'
+import type { Feed } from '../feed.ts'
 import type { Hold } from '../feeds.ts'
 import { stateOfRun } from '../mend.ts'
 import { openStream, requireStream, type Start } from '../open-stream.ts'
@@ -94,11 +95,41 @@ async function decide(
   const start = await findTimedStart(nats, losses, feed, scope, asked)
   if (!scope.allEnded) return start
   if (!start.isReset && asked.kind === 'id' && start.place.sequence >= scope.end) return 'over'
-  if (scope.end > 0) return start
-  // Of none of them an event is kept: all there is to say is how they ended.
-  const id = formatPosition(start.place)
-  const ends = lost.map((status, at) => formatOwn(END, { run: runs[at], ...endIn(status) }, { id }))
-  return { ...start, end: ends.join('') }
+  if (scope.end === 0) {
+    // Of none of them an event is kept: all there is to say is how they ended.
+    return { ...start, end: formatEnds(runs, lost, start.place) }
+  }
+  if (await comesStill(nats, feed, scope, asked, start.place)) return start
+  // What this edge has seen the log end with was purged since.
+  const untold = runs.filter((run) => start.place.sequence >= scope.end || endsBehind(scope, run, start.place))
+  const known = await Promise.all(untold.map((run) => readKnown(nats, run)))
+  const statuses = known.map(({ status }) => status)
+  return { ...start, end: formatEnds(untold, statuses, feed.last) }
+}
+
+const endsBehind = (scope: TimedScope, run: string, { sequence }: Position): boolean =>
+  (scope.ends.get(run) ?? 0) > sequence
+
+/**
+ * Will a client that starts at this place of a set that has ended get its last end, from the log or from what is held
+ * here? That the log has it no longer is the word of a leader that has all of it.
+ */
+async function comesStill(
+  nats: Edge['store']['nats'],
+  { ring }: Feed<TimedEvent>,
+  { part, end }: TimedScope,
+  asked: Asked,
+  place: Position,
+): Promise<boolean> {
+  if (place.sequence >= end) return false
+  if (asked.kind === 'start' || ring.locate(place) !== null) return true
+  if ((await readNextOf(nats, part, place.sequence)) !== null) return true
+  return (await viewStream(nats, part.stream)).lastSequence < end
+}
+
+function formatEnds(runs: readonly string[], statuses: readonly (RunStatus | null)[], at: Position): string {
+  const id = formatPosition(at)
+  return runs.map((run, n) => formatOwn(END, { run, ...endIn(statuses[n] ?? null) }, { id })).join('')
 }
 
 /** Knows a run that has ended and of which nothing is kept as ended. Throws the 404 for one nobody has heard of. */
