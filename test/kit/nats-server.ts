@@ -1,8 +1,7 @@
-import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Child } from './child.ts'
-import { eventually } from './eventually.ts'
 import { findBinary, root } from './find-binary.ts'
 import { commandAt, LOOPBACK, type Place } from './place.ts'
 
