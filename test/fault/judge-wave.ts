@@ -55,12 +55,15 @@ const CLAIM_TTL_MS = 15_000
 
 /**
  * When a process could not learn that it should let go of its agents, or they that it has: while it was paused or the
- * line to them was dead, and, parted from NATS, until its claim had run out.
+ * line to them was dead, while NATS was away, and, parted from it, until its claim had run out.
  */
 function keepsSockets({ fault, fromMs, toMs }: Inflicted): Span[] {
   // Of a parted cluster one side has no claims to renew, and its relays cannot know that the other side has.
   if (fault.kind === 'half-open-agents' || fault.kind === 'part-nats') return [{ fromMs, toMs }]
-  if (!('role' in fault) || fault.role !== 'relay') return []
+  if (!('role' in fault)) return []
+  // A relay that was paused and taken for dead finds nobody to ask when it goes on.
+  if (fault.role === 'nats') return [{ fromMs, toMs }]
+  if (fault.role !== 'relay') return []
   if (fault.kind === 'pause') return [{ fromMs, toMs }]
   return ['part', 'cut-off', 'hold', 'delay'].includes(fault.kind) ? [{ fromMs, toMs: fromMs + CLAIM_TTL_MS }] : []
 }
