@@ -25,8 +25,9 @@ export type WaveHistory = {
 
 /** Which promises the history of a wave breaks. Pure. */
 export function judgeWave(history: WaveHistory): Violation[] {
-  const { runs, set, topics, stored, published, heard, faults } = history
-  const frozen = faults.flatMap(keepsSockets)
+  const { runs, set, topics, stored, published, heard, nodes, faults } = history
+  const isAlone = nodes.length === 0
+  const frozen = faults.flatMap((fault) => keepsSockets(fault, isAlone))
   const allowances = { overlapMs: OVERLAP_MS, nowMs: Date.now(), frozen, ownersKnown: false }
   const all = runs
     .flatMap(({ run, log }) => log.flatMap((entry) => (entry.kind === 'event' ? [{ run, event: entry.event }] : [])))
@@ -45,7 +46,7 @@ export function judgeWave(history: WaveHistory): Violation[] {
     ...checkFollower('all runs', set, ofSets),
     ...topics.flatMap(({ filter, client, upTo }) => checkFollower(filter, client, matches(filter), upTo)),
     ...checkPublished(published, stored),
-    ...checkHeard(heard, byRun),
+    ...checkHeard(heard, byRun, !isAlone),
     ...nodeComplaints(history),
   ]
 }
@@ -55,14 +56,14 @@ const CLAIM_TTL_MS = 15_000
 
 /**
  * When a process could not learn that it should let go of its agents, or they that it has: while it was paused or the
- * line to them was dead, while NATS was away, and, parted from it, until its claim had run out.
+ * line to them was dead, while the only node of NATS was away, and, parted from it, until its claim had run out.
  */
-function keepsSockets({ fault, fromMs, toMs }: Inflicted): Span[] {
+function keepsSockets({ fault, fromMs, toMs }: Inflicted, isAlone: boolean): Span[] {
   // Of a parted cluster one side has no claims to renew, and its relays cannot know that the other side has.
   if (fault.kind === 'half-open-agents' || fault.kind === 'part-nats') return [{ fromMs, toMs }]
   if (!('role' in fault)) return []
   // A relay that was paused and taken for dead finds nobody to ask when it goes on.
-  if (fault.role === 'nats') return [{ fromMs, toMs }]
+  if (fault.role === 'nats') return isAlone ? [{ fromMs, toMs }] : []
   if (fault.role !== 'relay') return []
   if (fault.kind === 'pause') return [{ fromMs, toMs }]
   return ['part', 'cut-off', 'hold', 'delay'].includes(fault.kind) ? [{ fromMs, toMs: fromMs + CLAIM_TTL_MS }] : []

@@ -38,18 +38,23 @@ export function checkPublished(published: readonly Published[], stored: readonly
 export type Heard = { readonly run: string; readonly sequence: number; readonly index: number; readonly data: string }
 
 /**
- * I4 as a native subscriber sees it: what was republished is stored, as it was heard. Its order is not judged: a leader
- * republishes what it commits, also what an earlier one had committed and told nobody; who drops what is not newer, as
- * nats/README.md says, has it in order and once.
+ * I4 as a native subscriber sees it: what was republished is stored, as it was heard, and came in its order. Where there are
+ * several nodes it may come again, for a leader republishes what it commits, also what an earlier one had committed and told
+ * nobody; who drops what is not newer, as nats/README.md says, has it in order and once.
  */
 export function checkHeard(
   heard: readonly Heard[],
   stored: ReadonlyMap<string, ReadonlyMap<number, { readonly index: number; readonly data: string }>>,
+  mayComeAgain: boolean,
 ): Violation[] {
+  const newest = new Map<string, number>()
   const complaints = heard.flatMap(({ run, sequence, index, data }) => {
     const found = stored.get(run)?.get(sequence)
-    if (found?.index === index && found.data === data) return []
-    return [{ run, what: `sequence ${sequence} was heard, and is not stored so` }]
+    const before = newest.get(run) ?? 0
+    newest.set(run, Math.max(before, sequence))
+    if (found?.index !== index || found.data !== data)
+      return [{ run, what: `sequence ${sequence} was heard, and is not stored so` }]
+    return sequence > before || mayComeAgain ? [] : [{ run, what: `sequence ${sequence} was heard after ${before}` }]
   })
   return complaints.slice(0, 20).map(({ run, what }) => ({ invariant: 'I4', run, what: `native subscriber: ${what}` }))
 }

@@ -112,11 +112,9 @@ export class Claims {
   }
 
   #tick(held: Held): void {
-    const { log, ttlMs } = this.#deps
+    const { log } = this.#deps
     const { run } = held.claim
-    if (performance.now() - held.renewedAtMs > ttlMs) {
-      return this.#lose(held, `run ${run}: no renewal in ${ttlMs} ms`)
-    }
+    if (this.#loseIfOver(held)) return
     if (held.pulses === held.pulsesAtRenewal) {
       log.error({ run }, 'task.dead')
       void held.claim.release().catch(() => undefined)
@@ -138,10 +136,19 @@ export class Claims {
         return await held.claim.renew()
       } catch (error) {
         const waitMs = backoffMs(attempt, Math.random(), limits)
-        if (isCode(error, 'lost') || performance.now() + waitMs > dueAtMs) throw error
+        if (isCode(error, 'lost', 'denied') || performance.now() + waitMs > dueAtMs) throw error
+        if (this.#loseIfOver(held)) return
         await rest(waitMs, held.over.signal)
       }
     }
+  }
+
+  /** A term that nobody renewed is over, whatever the store says later: from then on another may have the run. */
+  #loseIfOver(held: Held): boolean {
+    const { ttlMs } = this.#deps
+    if (performance.now() - held.renewedAtMs <= ttlMs) return false
+    this.#lose(held, `run ${held.claim.run}: no renewal in ${ttlMs} ms`)
+    return true
   }
 
   async #renew(held: Held): Promise<void> {
