@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { writeStatus } from '@baton/store/registry'
-import { runSubject, STREAM } from '@baton/store/names'
+import { cursorSubject, runSubject, STREAM } from '@baton/store/names'
 import { desiredTopology } from '@baton/store/topology'
 import { eventually } from '../kit/eventually.ts'
 import { first, followRun, indexes, json, range, type FollowOptions } from '../kit/follow.ts'
@@ -238,14 +238,26 @@ describe('a run of which nothing is kept', () => {
     await writeCursor(log.nats, 'gone-since', { index: 4, sequence: end, jobs: {} })
     await using before = follow('gone-since', { at: slow, lastEventId: `${end}-4` })
     await before.done
-    await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('gone-since') })
-    const ways = [{}, { query: '?from=now' }, { query: '?from=2' }, { lastEventId: `${last}-3` }, { lastEventId: 'x' }]
-    for (const way of ways) {
-      await using client = follow('gone-since', { at: slow, ...way })
-      await client.done
-      // A ring may have what the log has no longer.
-      expect(client.events.at(-1)).toMatchObject({ event: 'stream.end', data: '{"reason":"completed"}' })
-      expect(client.lastEventId).toBe(`${end}-4`)
+    const ways = [
+      {},
+      { query: '?from=now' },
+      { query: '?from=2' },
+      { lastEventId: '0-0' },
+      { lastEventId: `${last}-3` },
+      { lastEventId: 'x' },
+    ]
+    // First the events alone, then the checkpoint too.
+    for (const subject of [runSubject('gone-since'), cursorSubject('gone-since')]) {
+      await log.nats.jsm.streams.purge(STREAM.runs, { filter: subject })
+      for (const way of ways) {
+        await using client = follow('gone-since', { at: slow, ...way })
+        await client.done
+        // A ring may have what the log has no longer.
+        expect(client.events.at(-1)).toMatchObject({ event: 'stream.end', data: '{"reason":"completed"}' })
+        expect(client.lastEventId).toBe(`${end}-4`)
+      }
+      const history = (await (await fetch(`${slow.url}/runs/gone-since/history`)).json()) as { ended: boolean }
+      expect(history.ended).toBe(true)
     }
     await using over = follow('gone-since', { at: slow, lastEventId: `${end}-4` })
     await over.done

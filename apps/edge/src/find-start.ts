@@ -3,7 +3,7 @@ import { formatPosition, type Position } from '@baton/core/position'
 import { runOrder } from '@baton/core/splice'
 import { formatOwn } from '@baton/sse/format'
 import type { Nats } from '@baton/store/connect'
-import { findBefore, isKept, judgePosition } from '@baton/store/read-log'
+import { findBefore, isKept, judgePosition, readNext, readStream } from '@baton/store/read-log'
 import type { RunAsked } from './asked.ts'
 import type { Feed } from './feed.ts'
 import { mend, resetBlock, stateOfRun, type ResetNotice } from './mend.ts'
@@ -64,13 +64,17 @@ async function startAfter(
   signal: AbortSignal,
 ): Promise<RunStart> {
   const { position: at, text } = asked
-  if (at === null) return reset(feed, { reason: 'unknown-id', requested: text, missed: null }, null, lostEnd)
+  if (at === null) return reset(nats, feed, { reason: 'unknown-id', requested: text, missed: null }, null, lostEnd)
   if (feed.ring.locate(at) === null) {
     const verdict = await judgePosition(nats, feed.scope.name, at, signal)
     if (!verdict.valid) {
       // Right before a hole in the middle of the log: what lies behind it is all that is missing.
       if (await isKept(nats, feed.scope.name, at)) return behindHole(nats, feed, at, lostEnd)
-      return reset(feed, { ...verdict, requested: text }, at, lostEnd)
+      return reset(nats, feed, { ...verdict, requested: text }, at, lostEnd)
+    }
+    // Where no checkpoint is left either, the log knows no better than that the run has not begun.
+    if (await isGone(nats, feed, at)) {
+      return reset(nats, feed, { reason: 'trimmed', requested: text, missed: null }, at, lostEnd)
     }
     // The log is ahead of what was heard here: a client of another edge may be, too.
     if (at.mark > feed.last.mark) await feed.refill((last) => last.mark >= at.mark)
@@ -96,12 +100,13 @@ async function behindHole(nats: Nats, feed: RunFeed, at: Position, lostEnd: RunE
 
 /** The client goes on with the oldest event there is. */
 async function reset(
+  nats: Nats,
   feed: RunFeed,
   notice: Omit<ResetNotice, 'place'>,
   at: Position | null,
   lostEnd: RunEnd | null,
 ): Promise<RunStart> {
-  const place = await oldest(feed)
+  const place = await oldest(nats, feed)
   // What was trimmed since the verdict is missing as well.
   const missed = notice.missed === null || at === null ? null : place.mark - at.mark
   const full = { ...notice, missed, place }
@@ -114,7 +119,23 @@ async function reset(
   }
 }
 
-const oldest = async (feed: RunFeed): Promise<Position> => (feed.head === null ? feed.last : feed.oldest())
+/** Of an ended run whose log was purged since, this is before what the ring has; where that is empty, at the end. */
+async function oldest(nats: Nats, feed: RunFeed): Promise<Position> {
+  if (feed.head === null) return feed.last
+  const place = await feed.oldest()
+  return (await isGone(nats, feed, place)) ? feed.ring.base : place
+}
+
+/**
+ * Has an ended run, purged since, nothing after a place before its end, in the log or held here? Who starts there would
+ * wait for ever. It is the word of a leader that has got as far as that end. Throws `unavailable`.
+ */
+async function isGone(nats: Nats, { head, ring, scope }: RunFeed, place: Position): Promise<boolean> {
+  if (head?.type !== END || place.sequence >= head.sequence || ring.locate(place) !== null) return false
+  if ((await readNext(nats, scope.name, place.sequence, 'any')) !== null) return false
+  if ((await readNext(nats, scope.name, place.sequence, 'leader')) !== null) return false
+  return (await readStream(nats)).lastSequence >= head.sequence
+}
 
 /** The place of a start that is no id, and how many events before the oldest kept are gone for who asks for all. */
 async function placeOf(
@@ -124,7 +145,7 @@ async function placeOf(
 ): Promise<{ place: Position; missed: number }> {
   const { head } = feed
   if (asked.kind === 'start') {
-    const place = await oldest(feed)
+    const place = await oldest(nats, feed)
     return { place, missed: place.mark }
   }
   if (head === null) return { place: feed.last, missed: 0 }
@@ -136,7 +157,7 @@ async function placeOf(
   const low = toPlace(first)
   const found = low !== null && wanted > low.index ? await findBefore(nats, feed.scope.name, wanted, low, head) : null
   if (found !== null) return { place: runOrder.position(found), missed: 0 }
-  return { place: await oldest(feed), missed: 0 }
+  return { place: await oldest(nats, feed), missed: 0 }
 }
 
 /** Where the feed stands; of an ended run, right before its end, while the ring or the log has that. */
