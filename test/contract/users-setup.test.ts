@@ -69,11 +69,16 @@ test('the operator sets everything up; another user is told that it may not', as
   expect((await baton(server, 'operator', 'setup')).output).toMatch(/RUNS: as it should be/)
 })
 
-test('`baton setup` waits for a cluster that has no leader yet, and says so', async () => {
+test('`baton setup` waits for a cluster that has no leader yet, and says so; stopped meanwhile it ends with 130', async () => {
   await using cluster = await NatsCluster.start()
   const [, ...rest] = cluster.nodes
   for (const node of rest) await node.kill()
-  await using setup = startBaton(cluster.urlOf('operator'), ['setup'], { BATON_REPLICAS: '3' })
+  const start = () => startBaton(cluster.urlOf('operator'), ['setup'], { BATON_REPLICAS: '3' })
+  await using stopped = start()
+  await stopped.said(/waiting for NATS: /)
+  process.kill(stopped.pid, 'SIGINT')
+  expect(await stopped.exited, stopped.output).toEqual({ code: 130, signal: null })
+  await using setup = start()
   await setup.said(/waiting for NATS: /)
   for (const node of rest) await node.start()
   expect(await setup.exited, setup.output).toEqual({ code: 0, signal: null })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { isCode } from '@baton/core/errors'
-import { pause } from '@baton/service/sleep'
+import { sleep } from '@baton/service/sleep'
 import type { Nats } from '@baton/store/connect'
 import { applyTopology, planTopology, type Change, type TopologyOptions } from '@baton/store/topology'
 import { CommandError } from '../exit.ts'
@@ -8,7 +8,10 @@ import type { Tools } from '../surroundings.ts'
 
 type Flags = { readonly dryRun?: true; readonly allowLoss?: true }
 
-/** A cluster that is being formed has no place for a stream yet, or nobody who leads: that takes seconds. */
+/**
+ * A cluster that is being formed has no place for a stream yet, or nobody who leads: that takes seconds. It is the time in
+ * which all of a set-up is tried, looking and changing together.
+ */
 const PATIENCE_MS = 30_000
 const AGAIN_MS = 500
 
@@ -29,30 +32,40 @@ export function setupCommand(program: Command, tools: Tools): void {
  */
 async function setup(nats: Nats, options: TopologyOptions & Flags, tools: Tools): Promise<void> {
   const { dryRun = false, allowLoss = false, ...topology } = options
+  const untilMs = performance.now() + PATIENCE_MS
   const plan = () => planTopology(nats, topology)
-  const changes = await patiently(plan, tools)
+  const changes = await patiently(plan, untilMs, tools)
   tools.print().result({ dryRun, changes: changes.map(shown) }, changes.map(line).join('\n'))
   if (dryRun) return
   try {
     // Some of what was to be made may have been made before NATS was away.
-    await patiently(async () => applyTopology(nats, await plan(), { allowLoss }), tools)
+    const apply = async () => {
+      const changes = await plan()
+      tools.signal.throwIfAborted()
+      await applyTopology(nats, changes, { allowLoss })
+    }
+    await patiently(apply, untilMs, tools)
   } catch (error) {
     if (!isCode(error, 'invalid')) throw error
     throw new CommandError('wrong', `nothing was changed: ${error.message}. --allow-loss does it all the same`)
   }
 }
 
-/** Tries again while NATS can do nothing; what it said last is the reason where that does not end. */
-async function patiently<T>(work: () => Promise<T>, { warn, signal }: Tools): Promise<T> {
-  const untilMs = performance.now() + PATIENCE_MS
+/**
+ * Tries again while NATS can do nothing, until then; what it said last is the reason where that does not end. Who stops it
+ * has stopped all of it: nothing is tried once more. Rejects with the signal's reason then.
+ */
+async function patiently<T>(work: () => Promise<T>, untilMs: number, { warn, signal }: Tools): Promise<T> {
   for (let isSaid = false; ; isSaid = true) {
+    signal.throwIfAborted()
     try {
       return await work()
     } catch (error) {
+      signal.throwIfAborted()
       if (!isCode(error, 'unavailable', 'unknown_outcome', 'in_flight')) throw error
-      if (performance.now() > untilMs || signal.aborted) throw new CommandError('unreachable', error.message)
+      if (performance.now() > untilMs) throw new CommandError('unreachable', error.message)
       if (!isSaid) warn(`waiting for NATS: ${error.message}`)
-      await pause(AGAIN_MS, signal)
+      await sleep(AGAIN_MS, signal)
     }
   }
 }
