@@ -137,7 +137,15 @@ export const edgesOf = ({ BATON_EDGE_URL, BATON_TOKEN }: z.infer<z.ZodObject<typ
 })
 
 /** Names the set-up and the tests know; no app reads them, none complains about them. */
-const tooling = ['BATON_NATS_SERVER', 'BATON_CHROMIUM', 'BATON_PYTHON', 'BATON_HEALTH_PORT']
+const tooling = [
+  'BATON_NATS_SERVER',
+  'BATON_CHROMIUM',
+  'BATON_ENVOY',
+  'BATON_NGINX',
+  'BATON_PYTHON',
+  'BATON_FAULT_SEED',
+  'BATON_SIMULATION_SEED',
+]
 
 /** Every name of every table: an app accepts its neighbours' variables in a shared environment. */
 export const allVariables: ReadonlySet<string> = new Set([
