@@ -5,8 +5,7 @@ import { allVariables, secretPattern } from '@baton/service/variables'
 import { root } from '../kit/find-binary.ts'
 
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
-const found = (pattern: string) =>
-  globSync(pattern, { cwd: root, exclude: (path) => path.includes('node_modules') })
+const found = (pattern: string) => globSync(pattern, { cwd: root, exclude: (path) => path.includes('node_modules') })
 
 const documents = ['*.md', 'apps/*/*.md', 'deploy/*.md', 'libs/*/*.md', 'nats/*.md', 'test/*/*.md'].flatMap(found)
 const tests = found('test/**/*.ts')

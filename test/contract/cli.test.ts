@@ -5,7 +5,8 @@ import { writeKey } from '@baton/store/bucket'
 import { connectNats, type Nats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { batonAnswer } from '../kit/baton.ts'
+import { baton as startBaton, batonAnswer } from '../kit/baton.ts'
+import { eventually } from '../kit/eventually.ts'
 import { NatsServer } from '../kit/nats-server.ts'
 
 /** The CLI against a real server, as a script would use it: arguments in, JSON and an exit code out. */
@@ -111,6 +112,29 @@ describe('baton runs', () => {
     expect(code).toBe(2)
     for (const name of Object.keys(environment)) expect(output).toContain(`${name}: `)
     expect(output).not.toContain('has ended')
+  })
+
+  test('nor is one of which a part would, by what only it looks at; what it is given in place of the settings is fine', async () => {
+    const data = await mkdtemp(join(tmpdir(), 'baton-up-'))
+    const wrong = {
+      BATON_CLAIM_RENEW_MS: '9000',
+      BATON_AUTH: 'jwt',
+      BATON_UPSTREAM_ALLOW: 'no host',
+      BATON_QUIET_MS: '4000000',
+    }
+    const replaced = { BATON_HOST: '0.0.0.0', BATON_RELAY_ID: 'not a name' }
+    await using up = startBaton(server.url, ['up', '--no-demo', '--data', data], { ...wrong, ...replaced })
+    await eventually('it ends by itself', () => up.exit !== null, { withinMs: 20_000 })
+    await rm(data, { recursive: true, force: true })
+    expect(up.exit).toEqual({ code: 2, signal: null })
+    const said = up.output.split('\n').filter((line) => line.startsWith('  '))
+    expect(said).toEqual([
+      expect.stringContaining('BATON_AUTH: jwt needs keys'),
+      expect.stringContaining('BATON_JWT_ISSUERS: '),
+      expect.stringContaining('BATON_QUIET_MS: must be at most BATON_PROGRESS_TTL_MS'),
+      expect.stringContaining('BATON_CLAIM_TTL_MS: must be at least 3 × BATON_CLAIM_RENEW_MS'),
+      expect.stringContaining('BATON_UPSTREAM_ALLOW: no host is neither'),
+    ])
   })
 
   test.each([['ls'], ['show', 'one'], ['cancel', 'one']])(

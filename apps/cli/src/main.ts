@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommanderError } from 'commander'
-import { appVariables } from '@baton/service/app-variables'
-import { ConfigError, readConfig } from '@baton/service/config'
+import { ConfigError, readConfig, type Environment } from '@baton/service/config'
 import { CHECK_CONFIG } from '@baton/service/run-service'
 import {
   allVariables,
@@ -27,7 +26,7 @@ import { createScreen } from './screen.ts'
 import type { Surroundings } from './surroundings.ts'
 import { OWN_NATS_CLI, upText } from './up/say-up.ts'
 import { up } from './up/up.ts'
-import type { UpOptions } from './up/plan.ts'
+import { environments, type UpOptions } from './up/plan.ts'
 
 const stop = new AbortController()
 /** Aborts when waiting for an orderly end is over. */
@@ -51,7 +50,8 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 const variables = { ...commonVariables, ...cliVariables }
-const config = () => readConfig(process.env, variables, { others: allVariables, patterns: [secretPattern] })
+const config = (environment: Environment = process.env) =>
+  readConfig(environment, variables, { others: allVariables, patterns: [secretPattern] })
 const store = () => natsOf(config())
 
 const around: Surroundings = {
@@ -69,13 +69,13 @@ const around: Surroundings = {
       }),
     ),
   edges: () => edgesOf(config()),
-  complaints,
+  complaints: () => complaints(process.env),
   programs: async () => [
     { name: 'nats-server', version: (await find(natsServer, programs))?.version ?? null, needed: false },
     { name: 'nats CLI', version: (await find(natsCli, programs))?.version ?? null, needed: false },
   ],
   up: runUp,
-  checkConfig,
+  checkConfig: (app) => checkConfig(app, process.env),
   dataFolder: join(house, 'data'),
   runIds: process.argv[2] === COMPLETE ? await completableRuns(store, stop.signal) : [],
   screen: createScreen(process.stdout),
@@ -84,9 +84,9 @@ const around: Surroundings = {
   signal: stop.signal,
 }
 
-function complaints(): readonly string[] {
+function complaints(environment: Environment): readonly string[] {
   try {
-    config()
+    config(environment)
     return []
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -95,9 +95,9 @@ function complaints(): readonly string[] {
 }
 
 /** The app itself is asked: what it complains about is in its own code, and no app imports another. */
-async function checkConfig(app: string): Promise<readonly string[]> {
+async function checkConfig(app: string, env: Environment): Promise<readonly string[]> {
   const main = join(root, 'apps', app, 'src', 'main.ts')
-  const { ok, output } = await execute(process.execPath, [main, CHECK_CONFIG], { env: process.env, timeoutMs: 20_000 })
+  const { ok, output } = await execute(process.execPath, [main, CHECK_CONFIG], { env, timeoutMs: 20_000 })
   if (ok) return []
   const lines = output.split('\n').filter((line) => line.trim() !== '')
   const complaints = lines.filter((line) => line.startsWith('  ')).map((line) => line.trim())
@@ -108,15 +108,18 @@ function versionOf(manifest: string): string {
   return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
 }
 
-/** What no part could work with is said before one is started: each would end, or wait, and be started again for ever. */
-async function lookBefore({ natsUrl }: UpOptions): Promise<void> {
-  const { relay, edge, watchdog } = appVariables
-  const tables = { ...cliVariables, ...relay, ...edge, ...watchdog }
+/** What a part could not work with is said before one is started: it would end, or wait, and be started again for ever. */
+async function lookBefore(options: UpOptions): Promise<void> {
+  const { natsUrl, demo } = options
   const environment = { ...process.env, BATON_NATS_URL: natsUrl ?? '' }
-  const read = readConfig(environment, tables, { others: allVariables, patterns: [secretPattern] })
+  const { agent, ...others } = environments(options, process.env, natsUrl ?? '')
+  const planned = Object.entries(demo ? { ...others, agent } : others)
+  const asked = await Promise.all(planned.map(([app, env]) => checkConfig(app, env)))
+  const found = new Set([...complaints(environment), ...asked.flat()])
+  if (found.size > 0) throw new ConfigError([...found])
   if (natsUrl === null) return
   try {
-    await withStore(natsOf(read), () => Promise.resolve(), stop.signal)
+    await withStore(natsOf(config(environment)), () => Promise.resolve(), stop.signal)
   } catch (error) {
     // One that does not answer is waited for, as by every part.
     if (!(error instanceof CommandError) || error.exit !== 'unreachable') throw error

@@ -51,6 +51,28 @@ const HEALTH_PORT = 8090
 /** A person who presses Ctrl-C does not wait half a minute. */
 const GRACE_MS = '5000'
 
+type Environment = Place['env']
+
+/**
+ * What each app is started with, whichever ports are free: the settings of the user, but for those that are decided here. The
+ * names and ports are those of the first; each one gets its own.
+ */
+export function environments(options: UpOptions, env: Environment, natsUrl: string) {
+  const common = {
+    ...env,
+    BATON_NATS_URL: natsUrl,
+    ...(options.natsUrl === null && options.natsNodes > 1 ? { BATON_REPLICAS: String(options.natsNodes) } : {}),
+    BATON_GRACE_MS: env['BATON_GRACE_MS'] ?? GRACE_MS,
+  }
+  const listening = (port: number) => ({ ...common, BATON_HOST: HOST, BATON_PORT: String(port) })
+  return {
+    edge: listening(options.port),
+    relay: { ...common, BATON_RELAY_ID: 'relay-1', BATON_HEALTH_PORT: '0', BATON_UPSTREAM_ALLOW: allowed(env) },
+    watchdog: { ...common, BATON_HEALTH_PORT: '0' },
+    agent: listening(AGENT_PORT),
+  }
+}
+
 /** Decides who runs, where, and with which settings. Ports are taken in the order a person would look for them. */
 export async function plan(options: UpOptions, place: Place): Promise<Plan> {
   const taken = new Set<number>()
@@ -63,17 +85,12 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
 
   const servers = options.natsUrl === null ? await embeddedNats(options, place, port) : []
   const natsUrl = options.natsUrl ?? servers.map(({ url }) => url).join(',')
-  const common = {
-    ...place.env,
-    BATON_NATS_URL: natsUrl,
-    ...(servers.length > 1 ? { BATON_REPLICAS: String(servers.length) } : {}),
-    BATON_GRACE_MS: place.env['BATON_GRACE_MS'] ?? GRACE_MS,
-  }
-  const child = (name: string, app: string, url: string, env: Record<string, string>): ChildSpec => ({
+  const started = environments(options, place.env, natsUrl)
+  const child = (name: string, app: keyof typeof started, url: string, env: Record<string, string>): ChildSpec => ({
     name,
     command: place.node,
     args: [join(place.root, 'apps', app, 'src', 'main.ts')],
-    env: { ...common, ...env },
+    env: { ...started[app], ...env },
     cwd: place.root,
     logFile: logFile(options.dataFolder, name),
     url,
@@ -87,12 +104,12 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
     next = own + 1
     const url = `http://${HOST}:${own}`
     edgeUrls.push(url)
-    children.push(child(`edge-${at}`, 'edge', url, { BATON_HOST: HOST, BATON_PORT: String(own) }))
+    children.push(child(`edge-${at}`, 'edge', url, { BATON_PORT: String(own) }))
   }
   for (let at = 1; at <= options.relays; at++) {
     // Nobody types these: which one it is does not matter, so a busy one is not worth a word.
     const own = await freePort(HEALTH_PORT, HOST, taken)
-    const env = { BATON_RELAY_ID: `relay-${at}`, BATON_HEALTH_PORT: String(own), BATON_UPSTREAM_ALLOW: allowed(place) }
+    const env = { BATON_RELAY_ID: `relay-${at}`, BATON_HEALTH_PORT: String(own) }
     children.push(child(`relay-${at}`, 'relay', `http://${HOST}:${own}`, env))
   }
   const health = await freePort(HEALTH_PORT, HOST, taken)
@@ -101,7 +118,7 @@ export async function plan(options: UpOptions, place: Place): Promise<Plan> {
   if (options.demo) {
     const own = await port('agent', AGENT_PORT)
     agentUrl = `http://${HOST}:${own}`
-    children.push(child('agent', 'agent', agentUrl, { BATON_PORT: String(own), BATON_HOST: HOST }))
+    children.push(child('agent', 'agent', agentUrl, { BATON_PORT: String(own) }))
   }
   return { addresses: { natsUrl, edgeUrls, agentUrl, cliEnv: cliEnv(servers, edgeUrls) }, children, notes }
 }
@@ -171,5 +188,5 @@ export const pidFileOf = (folder: string): string => join(folder, 'nats-server.p
 const logFile = (dataFolder: string, name: string): string => join(dataFolder, 'logs', `${name}.log`)
 
 /** The relays of this system may reach agents on this machine, and wherever else the user's settings say. */
-const allowed = (place: Place): string =>
-  ['127.0.0.0/8', '::1', 'localhost', place.env['BATON_UPSTREAM_ALLOW'] ?? ''].filter((part) => part !== '').join(',')
+const allowed = (env: Environment): string =>
+  ['127.0.0.0/8', '::1', 'localhost', env['BATON_UPSTREAM_ALLOW'] ?? ''].filter((part) => part !== '').join(',')
