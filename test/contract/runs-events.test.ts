@@ -181,6 +181,33 @@ test('a set that has ended, purged while the edge follows it: whoever opens it t
   }
 })
 
+test('of a set that has ended, one run purged while the edge follows it: the rest is delivered, and every end told', async () => {
+  await using slow = await LocalEdge.start(log.server.url, { lingerMs: 60_000 })
+  const beganAt = new Date().toISOString()
+  for (const run of ['q1', 'q2']) await writeRange(log.nats, run, 1, 2)
+  await writeEvents(log.nats, 'q1', [endEvent(3)])
+  await writeEvents(log.nats, 'q2', [{ ...endEvent(3), data: '{"reason":"failed","detail":"why"}' }])
+  // As while the relay that ended it has not got to say so: what the log said is what counts.
+  const status = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString() }
+  await writeStatus(log.nats, 'q2', { ...status, state: 'running', end: null })
+  await using live = followRuns(slow, ['q1', 'q2'])
+  await live.done
+  expect(told(live)).toEqual(['q2 failed'])
+  await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('q2') })
+  for (const query of ['&from=start', '&from=1', `&from=${beganAt}`, '&from=-3']) {
+    await using client = followRuns(slow, ['q1', 'q2'], { query, reconnects: true })
+    await client.done
+    expect(told(client)).toEqual(['q1 1', 'q1 2', 'q1 completed', 'q2 failed'])
+    expect(json(client.events.at(-1) as Received)).toEqual({ run: 'q2', reason: 'failed', detail: 'why' })
+    expect(client.openings.at(-1)?.status).toBe(204)
+  }
+  for (const way of [{}, { lastEventId: 'garbage' }, { lastEventId: '1-1' }]) {
+    await using client = followRuns(slow, ['q1', 'q2'], way)
+    await client.done
+    expect(told(client).at(-1)).toBe('q2 failed')
+  }
+})
+
 test('equal sets share one consumer, and none is left when they have gone', async () => {
   await writeRange(log.nats, 's1', 1, 1)
   await writeRange(log.nats, 's2', 1, 1)

@@ -1,5 +1,5 @@
 import { BatonError } from '@baton/core/errors'
-import { END } from '@baton/core/event'
+import { END, readEnd } from '@baton/core/event'
 import { formatPosition, type Position } from '@baton/core/position'
 import { setOrder, topicOrder, type TimedEvent } from '@baton/core/timed'
 import type { Nats } from '@baton/store/connect'
@@ -14,6 +14,7 @@ import { newestBetween, positionBefore, readLastOf, readNextOf, type StreamView 
 import { TimedEntry } from './entry.ts'
 import { resetBlock } from './mend.ts'
 import type { Listening, Mending, Scope, Standing, Tail } from './scope.ts'
+import { RunEnds } from './run-ends.ts'
 import { RunIndexes } from './run-indexes.ts'
 import { Settled } from './settled.ts'
 
@@ -40,8 +41,8 @@ export class TimedScope implements Scope<TimedEvent> {
   readonly order
   readonly part: Part
   readonly state: string | null
-  /** The sequence of the end of each run that has ended; 0 for one of which nothing is kept. */
-  readonly ends = new Map<string, number>()
+  /** Of sets of runs. */
+  readonly ends: RunEnds
   /** Runs of it that are known to have, or to have had, an event. */
   readonly seen = new Set<string>()
   readonly #options: TimedScopeOptions
@@ -58,6 +59,7 @@ export class TimedScope implements Scope<TimedEvent> {
     this.name = options.name
     this.part = options.part
     this.state = options.state
+    this.ends = new RunEnds(options.runs)
     this.#options = options
     this.#nats = nats
     this.#losses = losses
@@ -262,22 +264,11 @@ export class TimedScope implements Scope<TimedEvent> {
 
   entry(event: TimedEvent): TimedEntry {
     this.#note(event)
-    return new TimedEntry(event, this.allEnded && event.sequence === this.end)
+    return new TimedEntry(event, this.ends.areAll && event.sequence === this.ends.lastKept?.sequence)
   }
 
   isOver(head: TimedEvent | null): boolean {
-    return this.allEnded && (head?.sequence ?? 0) >= this.end
-  }
-
-  /** Every run of it has ended; never true of topics. */
-  get allEnded(): boolean {
-    const { runs } = this.#options
-    return runs.length > 0 && this.ends.size === runs.length
-  }
-
-  /** The sequence of the last end there is. */
-  get end(): number {
-    return Math.max(0, ...this.ends.values())
+    return this.ends.areAll && (head?.sequence ?? 0) >= this.ends.last
   }
 
   async #view(): Promise<StreamView> {
@@ -298,7 +289,7 @@ export class TimedScope implements Scope<TimedEvent> {
   #note({ event, sequence }: TimedEvent): void {
     if (!('run' in event)) return
     this.seen.add(event.run)
-    if (event.type === END) this.ends.set(event.run, sequence)
+    if (event.type === END) this.ends.note(event.run, sequence, readEnd(event.data))
   }
 
   async #noteEnds(): Promise<void> {

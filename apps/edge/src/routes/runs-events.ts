@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { BatonError } from '@baton/core/errors'
-import { END } from '@baton/core/event'
+import { END, type RunEnd } from '@baton/core/event'
 import { grantOfRun } from '@baton/core/grants'
 import { isRunId } from '@baton/core/ids'
 import { formatPosition, type Position } from '@baton/core/position'
@@ -19,6 +19,7 @@ import type { Hold } from '../feeds.ts'
 import { stateOfRun } from '../mend.ts'
 import { openStream, requireStream, type Start } from '../open-stream.ts'
 import { unknownRun } from '../find-run.ts'
+import type { RunEnds } from '../run-ends.ts'
 import { readKnown } from '../run-view.ts'
 import { problemSchema, runsStreamQuery } from '../schemas.ts'
 import { findTimedStart } from '../find-timed-start.ts'
@@ -91,69 +92,67 @@ async function decide(
 ): Promise<Start | 'over'> {
   const { feed } = hold
   const scope = feed.scope as TimedScope
-  const lost = await Promise.all(runs.map((run) => lostEndOf(nats, scope, run, hold)))
+  const { ends } = scope
+  await Promise.all(runs.map((run) => noteUnseen(nats, scope, run, hold)))
+  if (ends.areAll) await losePurged(nats, feed, scope)
   const start = await findTimedStart(nats, losses, feed, scope, asked)
-  if (!scope.allEnded) return start
-  if (!start.isReset && asked.kind === 'id' && start.place.sequence >= scope.end) return 'over'
-  if (scope.end === 0) {
-    // Of none of them an event is kept: all there is to say is how they ended.
-    return { ...start, end: formatEnds(runs, lost, start.place) }
-  }
-  if (await comesStill(nats, feed, scope, asked, start.place)) return start
-  // What this edge has seen the log end with was purged since.
-  const untold = runs.filter((run) => start.place.sequence >= scope.end || endsBehind(scope, run, start.place))
-  const known = await Promise.all(untold.map((run) => readKnown(nats, run)))
-  const statuses = known.map(({ status }) => status)
-  return { ...start, end: formatEnds(untold, statuses, feed.last) }
+  if (!ends.areAll) return start
+  const { sequence } = start.place
+  if (!start.isReset && asked.kind === 'id' && sequence >= ends.last) return 'over'
+  if (sequence < (ends.lastKept?.sequence ?? 0)) return start
+  // No event of it is left to come: all there is to say is how they ended.
+  return { ...start, end: formatEnds(ends.untoldAfter(sequence), feed.last) }
 }
-
-const endsBehind = (scope: TimedScope, run: string, { sequence }: Position): boolean =>
-  (scope.ends.get(run) ?? 0) > sequence
 
 /**
- * Will a client that starts at this place of a set that has ended get its last end, from the log or from what is held
- * here? That the log has it no longer is the word of a leader that has all of it.
+ * Of a set that has ended, and whose log may have been purged since: the stream of whoever opens it now ends with the
+ * last end that it can still be given, which is not the last there was.
  */
-async function comesStill(
-  nats: Edge['store']['nats'],
-  { ring }: Feed<TimedEvent>,
-  { part, end }: TimedScope,
-  asked: Asked,
-  place: Position,
-): Promise<boolean> {
-  if (place.sequence >= end) return false
-  if (asked.kind === 'start' || ring.locate(place) !== null) return true
-  if ((await readNextOf(nats, part, place.sequence)) !== null) return true
-  return (await viewStream(nats, part.stream)).lastSequence < end
+async function losePurged(nats: Edge['store']['nats'], feed: Feed<TimedEvent>, scope: TimedScope): Promise<void> {
+  for (let { lastKept } = scope.ends; lastKept !== null; lastKept = scope.ends.lastKept) {
+    if (await isKept(nats, feed, lastKept.run, lastKept.sequence)) return
+    scope.ends.lose(lastKept.run)
+  }
 }
 
-function formatEnds(runs: readonly string[], statuses: readonly (RunStatus | null)[], at: Position): string {
+/** Is this event of a run held here, or in the log? That it is not is the word of a leader that has got as far as that. */
+async function isKept(
+  nats: Edge['store']['nats'],
+  { ring }: Feed<TimedEvent>,
+  run: string,
+  sequence: number,
+): Promise<boolean> {
+  if (sequence <= ring.last.sequence && ring.locate({ sequence: sequence - 1, mark: 0 }) !== null) return true
+  const next = await readNextOf(nats, { stream: STREAM.runs, subjects: [runSubject(run)] }, sequence - 1)
+  return next?.sequence === sequence || (await viewStream(nats, STREAM.runs)).lastSequence < sequence
+}
+
+function formatEnds(ends: ReturnType<RunEnds['untoldAfter']>, at: Position): string {
   const id = formatPosition(at)
-  return runs.map((run, n) => formatOwn(END, { run, ...endIn(statuses[n] ?? null) }, { id })).join('')
+  return ends.map(({ run, said }) => formatOwn(END, { run, ...said }, { id })).join('')
 }
 
 /** Knows a run that has ended and of which nothing is kept as ended. Throws the 404 for one nobody has heard of. */
-async function lostEndOf(
+async function noteUnseen(
   nats: Edge['store']['nats'],
   scope: TimedScope,
   run: string,
   hold: Hold<TimedEvent>,
-): Promise<RunStatus | null> {
-  if (scope.seen.has(run)) return null
+): Promise<void> {
+  if (scope.seen.has(run)) return
   if ((await readLastOf(nats, { stream: STREAM.runs, subjects: [runSubject(run)] })) !== null) {
     scope.seen.add(run)
-    return null
+    return
   }
   const known = await readKnown(nats, run)
   if (known.registration === null && known.status === null) {
     hold.release({ now: true })
     throw unknownRun(run)
   }
-  if (known.status?.state === 'ended') scope.ends.set(run, 0)
-  return known.status
+  if (known.status?.state === 'ended') scope.ends.noteStatus(run, endIn(known.status))
 }
 
-function endIn(status: RunStatus | null): object {
-  const end = status?.end ?? { reason: 'completed', detail: null }
-  return end.detail === null ? { reason: end.reason } : end
+function endIn({ end }: RunStatus): RunEnd {
+  if (end === null) return { reason: 'completed' }
+  return end.detail === null ? { reason: end.reason } : { reason: end.reason, detail: end.detail }
 }
