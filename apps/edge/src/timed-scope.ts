@@ -70,8 +70,24 @@ export class TimedScope implements Scope<TimedEvent> {
   listen(hear: (event: TimedEvent) => void): Listening {
     const { topic } = this.#options
     if (topic !== null) return { ...followTopic(this.#nats, topic, hear), from: () => undefined }
+    // Each new consumer makes sure first that it is still the same stream.
+    const follower = new PartFollower(
+      this.#nats,
+      this.part,
+      () => this.#hand(hear),
+      () => this.#view(),
+    )
+    return {
+      ready: Promise.resolve(),
+      from: (position) => follower.restart(position),
+      close: () => follower.close(),
+    }
+  }
+
+  /** Looks at what one consumer brings, and hands it on. One that was replaced may still be at it: it has its own indexes. */
+  #hand(hear: (event: TimedEvent) => void) {
     const indexes = this.#indexes()
-    const hand = async (after: Position, events: readonly TimedEvent[], signal: AbortSignal) => {
+    return async (after: Position, events: readonly TimedEvent[], signal: AbortSignal): Promise<Position> => {
       const base = after.sequence > this.#passed.sequence ? after : this.#passed
       const stream = this.#createdAtMs
       const looked = await this.#followed(indexes, after, await this.#afterLooking(base, events, null))
@@ -80,13 +96,6 @@ export class TimedScope implements Scope<TimedEvent> {
       if (signal.aborted) return after
       for (const event of looked) hear(event)
       return end === undefined ? after : this.order.position(end)
-    }
-    // Each new consumer makes sure first that it is still the same stream.
-    const follower = new PartFollower(this.#nats, this.part, hand, () => this.#view())
-    return {
-      ready: Promise.resolve(),
-      from: (position) => follower.restart(position),
-      close: () => follower.close(),
     }
   }
 

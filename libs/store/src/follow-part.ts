@@ -31,20 +31,21 @@ type OnEvents = (after: Position, events: readonly TimedEvent[], signal: AbortSi
 export class PartFollower {
   readonly #nats: Nats
   readonly #part: Part
-  readonly #onEvents: OnEvents
+  readonly #begin: () => OnEvents
   readonly #verify: () => Promise<unknown>
   readonly #over = new AbortController()
   /** Ends the consumer that is followed now. */
   #current = new AbortController()
 
   /**
-   * `onEvents` gets what has come while it was busy with what came before. `verify` is asked before each consumer is
-   * made; where it throws none is.
+   * `begin` is asked once for each consumer, and what it answers gets what has come while it was busy with what came
+   * before: it may remember where that consumer stands. `verify` is asked before each consumer is made; where it throws
+   * none is.
    */
-  constructor(nats: Nats, part: Part, onEvents: OnEvents, verify: () => Promise<unknown>) {
+  constructor(nats: Nats, part: Part, begin: () => OnEvents, verify: () => Promise<unknown>) {
     this.#nats = nats
     this.#part = part
-    this.#onEvents = onEvents
+    this.#begin = begin
     this.#verify = verify
   }
 
@@ -87,7 +88,7 @@ export class PartFollower {
     signal.addEventListener('abort', stop, { once: true })
     if (signal.aborted) stop()
     void this.#watch(messages)
-    const handing = new Handing(place, this.#onEvents, signal, stop)
+    const handing = new Handing(place, this.#begin(), signal, stop)
     try {
       for await (const message of messages) {
         if (signal.aborted || handing.isRefused) break
@@ -95,11 +96,12 @@ export class PartFollower {
         if (event !== null) handing.add(event)
         if (handing.isFull) await handing.done
       }
-      await handing.done
     } finally {
       signal.removeEventListener('abort', stop)
       await messages.close()
       void consumer.delete().catch(() => undefined)
+      // However it ended, what it brought is whole, and the next consumer begins behind what was taken of that.
+      await handing.done
     }
   }
 
