@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { isEdgeUrl } from '@baton/service/variables'
 import { shownServers } from '@baton/store/nats-url'
+import { BLOCKED_PORTS } from './blocked-ports.ts'
 import { CommandError } from './exit.ts'
 import { collect } from './parse-argument.ts'
 
@@ -18,13 +19,18 @@ export const edgeOptions = (command: Command): Command =>
     .option('--edge <url>', 'an edge; given several times, any of them will do (default: BATON_EDGE_URL)', collect)
     .option('--token <jwt>', 'where edges ask for one; others can see a command line, so better in BATON_TOKEN')
 
-/** What is said on the command line goes before the environment. Throws `usage` for what no request can be made of. */
+/** What is said on the command line goes before the environment. Throws `usage` where no request can ever be sent to one of them: before the first is sent. */
 export function readEdges(given: EdgeFlags, environment: EdgeFlags): Edges {
   const { edge: urls = [EDGE], token = null } = { ...environment, ...given }
   const wrong = urls.find((edge) => !isEdgeUrl(edge))
   // A user in a URL has a password beside it.
   if (wrong !== undefined) {
     throw new CommandError('usage', `--edge ${shownServers(wrong)}: must be an http URL without a user (see --token)`)
+  }
+  const mute = urls.find((edge) => BLOCKED_PORTS.includes(new URL(edge).port))
+  if (mute !== undefined) {
+    const { port } = new URL(mute)
+    throw new CommandError('usage', `${mute} cannot be asked: nothing is ever sent to port ${port}`)
   }
   if (token !== null && !isSendable(token)) {
     throw new CommandError('usage', 'the token has characters that no header can hold')
@@ -50,14 +56,8 @@ export function refusal(status: number, text: string): CommandError | null {
   return status < 500 && status !== 429 ? new CommandError('usage', text) : null
 }
 
-/**
- * The failure of a request that fetch refuses to send, now and at any time: to a port of another protocol, say. Null for one
- * that may succeed later: what the network does has a code.
- */
-export function unsendable(edge: string, error: unknown): CommandError | null {
-  if (!(error instanceof TypeError) || codeOf(error.cause) !== null) return null
-  return new CommandError('usage', `${edge} cannot be asked: ${causeOf(error)}`)
-}
+/** Is it a mistake of ours? What became of a request on its way fetch tells with a cause. */
+export const isMistake = (error: unknown): boolean => error instanceof TypeError && error.cause === undefined
 
 /** fetch says only "fetch failed"; the reason is in its cause, which has no words where several addresses were tried. */
 export function causeOf(error: unknown): string {

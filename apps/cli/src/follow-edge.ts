@@ -1,7 +1,7 @@
 import { backoffMs } from '@baton/core/backoff'
 import { pause } from '@baton/service/sleep'
 import { createSseParser, type SseItem } from '@baton/sse/parse'
-import { authorization, causeOf, problemOf, refusal, unsendable, type Edges } from './edge-options.ts'
+import { authorization, causeOf, isMistake, problemOf, refusal, type Edges } from './edge-options.ts'
 import { CommandError } from './exit.ts'
 import { visible, type Print } from './print.ts'
 
@@ -69,8 +69,6 @@ async function followOnce(
         ...(place.lastEventId === null ? {} : { 'last-event-id': place.lastEventId }),
       },
       signal: AbortSignal.any([signal, silent.signal]),
-    }).catch((error: unknown) => {
-      throw unsendable(edge, error) ?? error
     })
     const refused = await judge(response, options.what)
     if (refused !== null) return refused
@@ -88,7 +86,7 @@ async function followOnce(
     }
     return { kind: 'again', waitMs, trouble: null }
   } catch (error) {
-    if (error instanceof CommandError) throw error
+    if (error instanceof CommandError || isMistake(error)) throw error
     // Refused, cut off or silent: the run goes on, and so does this, elsewhere.
     return { kind: 'again', waitMs: 0, trouble: causeOf(error) }
   } finally {

@@ -10,10 +10,10 @@ import {
   causeOf,
   codeOf,
   edgeOptions,
+  isMistake,
   problemOf,
   readEdges,
   refusal,
-  unsendable,
 } from '../edge-options.ts'
 import type { EdgeFlags, Edges } from '../edge-options.ts'
 import { CommandError } from '../exit.ts'
@@ -108,9 +108,7 @@ async function byEdge(message: TopicMessage, key: string | null, edges: Edges, s
       const refused = refusal(response.status, trouble)
       if (refused !== null) throw refused
     } catch (error) {
-      if (error instanceof CommandError || signal.aborted) throw error
-      const hopeless = unsendable(edge, error)
-      if (hopeless !== null) throw hopeless
+      if (error instanceof CommandError || isMistake(error) || signal.aborted) throw error
       trouble = `${edge}: ${causeOf(error)}`
       if (key === null && !isUnreached(error)) break
     }
