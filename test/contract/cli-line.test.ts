@@ -61,6 +61,10 @@ test.each([['version'], ['--version'], ['-V']])(
   },
 )
 
+test('what stands behind -- is no option, also for --version', async () => {
+  expect(await baton(['--version', '--', '--json'])).toEqual(await baton(['--version']))
+})
+
 test('help and what a shell reads are text, --json or not, and the help says so', async () => {
   const { output } = await baton(['help'])
   expect(output).toMatch(/--json .*help and[ \n]+completion stay text/s)

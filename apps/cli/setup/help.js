@@ -1,4 +1,5 @@
 // @ts-check
+import { optionsOf } from './options.js'
 
 /**
  * The help of the npm scripts that have no program of their own to give it. The others are asked themselves, with nothing set
@@ -28,12 +29,8 @@ export const helpText = {
 `,
 }
 
-/**
- * Behind `--` stands what is no option.
- * @param {readonly string[]} args
- */
+/** @param {readonly string[]} args */
 export function asksForHelp(args) {
-  const end = args.indexOf('--')
-  const options = end === -1 ? args : args.slice(0, end)
+  const options = optionsOf(args)
   return options.includes('--help') || options.includes('-h')
 }
