@@ -264,6 +264,36 @@ describe('a run of which nothing is kept', () => {
     expect(over.openings[0]?.status).toBe(204)
   })
 
+  test('ended, and purged while the edge holds its last events: these are given, and what is before them is told of', async () => {
+    await using slow = await LocalEdge.start(log.server.url, { lingerMs: 60_000, ringsBytes: 1 })
+    await wantRun(log.nats, 'held-since')
+    await using live = follow('held-since', { at: slow })
+    await first(live)
+    // A ring of the smallest kind holds three of these.
+    const data = 'x'.repeat(10_000)
+    await writeEvents(
+      log.nats,
+      'held-since',
+      range(1, 9).map((index) => runEvent(index, { data })),
+    )
+    const end = await writeEvents(log.nats, 'held-since', [endEvent(10)])
+    await live.done
+    await log.nats.jsm.streams.purge(STREAM.runs, { filter: runSubject('held-since') })
+    for (const way of [{}, { query: '?from=2' }, { lastEventId: '0-0' }, { lastEventId: 'x' }]) {
+      await using client = follow('held-since', { at: slow, ...way })
+      await client.done
+      const [oldest = 0] = indexes(client)
+      expect(oldest).toBeGreaterThan(2)
+      expect(indexes(client)).toEqual(range(oldest, 10))
+      expect((await first(client)).id).toMatch(new RegExp(`-${oldest - 1}$`))
+      expect(client.lastEventId).toBe(`${end}-10`)
+    }
+    await using whole = follow('held-since', { at: slow })
+    expect(json(await first(whole))['missed']).toBeGreaterThan(1)
+    await using reset = follow('held-since', { at: slow, lastEventId: '0-0' })
+    expect(json(await first(reset))).toMatchObject({ reason: 'trimmed', requested: '0-0' })
+  })
+
   test('ended and purged: the end is told from the status, and its id means over', async () => {
     const status = { relay: 'r', boot: 'b', epoch: 1, jobs: [], since: new Date().toISOString() }
     await writeStatus(log.nats, 'gone', { ...status, state: 'ended', end: { reason: 'failed', detail: 'why' } })
