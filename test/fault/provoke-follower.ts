@@ -47,13 +47,20 @@ export async function followerBehind(source?: string): Promise<Violation[]> {
   await untilStored((await stored()) + 2 * RUNS * PER_SECOND)
   // What replicates goes over a connection of its own between two nodes; what is asked for goes over others.
   const held = [leader, other].map((name) => cluster.between(behind, name).holdAt('down', '$NRG.'))
-  setTimeout(() => held.forEach((one) => one.flow()), HELD_MS)
-  // A few of each run are stored meanwhile; on a busy machine its successor needs the rest of the time. NATS is not asked:
-  // it might be this very node that answers.
-  await emitted(jobs, 3)
-  await owner.child.kill()
-  await untilStored((await stored()) + RUNS * PER_SECOND)
-  await cluster.healthy()
+  const flow = () => held.forEach((one) => one.flow())
+  const flowing = setTimeout(flow, HELD_MS)
+  try {
+    // A few of each run are stored meanwhile; on a busy machine its successor needs the rest of the time. NATS is not asked:
+    // it might be this very node that answers.
+    await emitted(jobs, 3)
+    await owner.child.kill()
+    await untilStored((await stored()) + RUNS * PER_SECOND)
+    await cluster.healthy()
+  } finally {
+    // Whatever was thrown: later there are no proxies any more that it could let flow.
+    clearTimeout(flowing)
+    flow()
+  }
   const { logs } = await recorder.end()
   const histories = await Promise.all(
     [...jobs].map(async ([run, job]) => {

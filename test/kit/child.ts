@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { eventually } from './eventually.ts'
 
 /** How much of a child's output is kept: the last of it, which says why it died. */
@@ -59,6 +60,13 @@ export class Child {
 
   get output(): string {
     return this.#output
+  }
+
+  /** Calls it with each line from now on, of which `output` keeps only the last. */
+  eachLine(listener: (line: string) => void): void {
+    for (const stream of [this.#process.stdout, this.#process.stderr]) {
+      if (stream !== null) createInterface({ input: stream }).on('line', listener)
+    }
   }
 
   /** Null while it runs. */

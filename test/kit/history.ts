@@ -58,7 +58,10 @@ export type RunHistory = {
   readonly over: boolean
 }
 
-/** A broken promise: which invariant of the specification, of which run, and how. */
+/**
+ * A broken promise: which invariant of the specification, of which run, and how. `Access` is none of them: NATS has refused
+ * something to one of Baton's users, so nats/accounts.conf lacks a right.
+ */
 export type Violation = {
   readonly invariant: 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I8' | 'Access'
   readonly run: string

@@ -34,6 +34,9 @@ export type NatsServerOptions = {
   readonly prepare?: (dataFolder: string) => void
 }
 
+/** One is enough to fail a test. */
+const MAX_REFUSED = 1000
+
 /**
  * A real nats-server with a data folder of its own, on a port the kernel chose, alone or of a cluster. It can be killed,
  * paused, and started again on the same port with its data kept.
@@ -48,8 +51,8 @@ export class NatsServer {
   #port = -1
   #monitorUrl = ''
   #isPaused = false
-  /** How many of its refusals the test knows. */
-  #told = 0
+  /** What it has refused its users and the test does not know. */
+  #refused: string[] = []
 
   private constructor(folder: string, options: NatsServerOptions) {
     this.name = options.name ?? 'nats-1'
@@ -101,12 +104,9 @@ export class NatsServer {
     return this.#past + this.child.output
   }
 
-  /** What it has refused its users since this was asked last. */
+  /** What it has refused its users since this was asked last; of very many the first. */
   refusals(): readonly string[] {
-    const all = this.output.split('\n').filter((line) => line.includes(' Violation - '))
-    const told = this.#told
-    this.#told = all.length
-    return all.slice(told)
+    return this.#refused.splice(0)
   }
 
   get pid(): number {
@@ -137,6 +137,10 @@ export class NatsServer {
     const [command, all] = commandAt(this.#options.place ?? LOOPBACK, binary, [...args, ...listen])
     const child = new Child(this.name, command, all, { PATH: process.env['PATH'] ?? '', ...environment })
     this.#child = child
+    // Heard as they come: of what it says only the last is kept.
+    child.eachLine((line) => {
+      if (line.includes(' Violation - ') && this.#refused.length < MAX_REFUSED) this.#refused.push(line)
+    })
     await child.said(/Server is ready/)
     // It writes no file of its ports when it was slow to start; it logs them always.
     this.#port = await portOf(child, /Listening for client connections on \S+:(\d+)/)
