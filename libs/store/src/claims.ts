@@ -29,7 +29,7 @@ export type HeldClaim = {
 
 /** Often enough to be seen between any two renewals, also where these come sooner than by default. */
 const PULSE_MS = 1000
-/** Between two tries of a renewal that failed; never more than a third of the time between two renewals. */
+/** Between two tries of a renewal that failed; at most a third of the time between two renewals, but never less than `floorMs`. */
 const RETRY = { baseMs: 500, ceilingMs: 2000, floorMs: 100 }
 
 export type ClaimsDeps = {

@@ -9,8 +9,8 @@ import { rawHeaders } from './raw-headers.ts'
 import { fromLive } from './timed.ts'
 
 /**
- * Live events as the log republishes them: in order, at most once, only what was stored. Anything may be missing; the
- * dense index of a run tells, and the sequence before it in its topic.
+ * Live events as the log republishes them. Anything may be missing: the dense index of a run tells, and the sequence before it
+ * in its topic. Around a change of leaders the last ones may come again: what is not newer than the last is to be dropped.
  */
 export type Live = {
   /** Resolves when the server has the subscription: what is stored from then on is heard. Rejects with `unavailable`. */

@@ -12,7 +12,7 @@ export type Bucket = (typeof BUCKET)[keyof typeof BUCKET]
 export const runSubject = (run: string): string => `run.${run}`
 export const ownerSubject = (run: string): string => `run.${run}.owner`
 export const cursorSubject = (run: string): string => `run.${run}.cursor`
-/** Where the stored events of a run are republished: core NATS, at most once. */
+/** Where the stored events of a run are republished, over core NATS: some may be missing, the last ones may come again. */
 export const liveRunSubject = (run: string): string => `live.run.${run}`
 /** The changed verdicts on a run. */
 export const alertSubject = (run: string): string => `alert.run.${run}`
