@@ -110,7 +110,10 @@ export class TopicTraffic {
     return this.read()
   }
 
-  /** What is stored now; an event that nobody has answered for may still come, from an edge that has it under way. */
+  /**
+   * What is stored now of this wave's topics; an event that nobody has answered for may still come, from an edge that has it
+   * under way, and one of an earlier wave may have come since.
+   */
   async read(): Promise<readonly Stored[]> {
     const { state } = await eventually('topics have a leader', () => this.#nats.jsm.streams.info(STREAM.topics))
     return eventually('all that is stored of topics is read', async () => {
@@ -118,7 +121,8 @@ export class TopicTraffic {
       let last = this.#from - 1
       for await (const { seq, subject, data } of readMessages(this.#nats, STREAM.topics, this.#from)) {
         last = seq
-        stored.push({ sequence: seq, of: subject.replace(/^topic\./, ''), data: new TextDecoder().decode(data) })
+        const of = subject.replace(/^topic\./, '')
+        if (this.topics.includes(of)) stored.push({ sequence: seq, of, data: new TextDecoder().decode(data) })
       }
       return last >= state.last_seq ? stored : null
     })
