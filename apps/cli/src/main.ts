@@ -110,12 +110,9 @@ function versionOf(manifest: string): string {
 
 /** What a part could not work with is said before one is started: it would end, or wait, and be started again for ever. */
 async function lookBefore(options: UpOptions): Promise<void> {
-  const { natsUrl, demo } = options
+  const { natsUrl } = options
   const environment = { ...process.env, BATON_NATS_URL: natsUrl ?? '' }
-  const { agent, ...others } = environments(options, process.env, natsUrl ?? '')
-  const planned = Object.entries(demo ? { ...others, agent } : others)
-  const asked = await Promise.all(planned.map(([app, env]) => checkConfig(app, env)))
-  const found = new Set([...complaints(environment), ...asked.flat()])
+  const found = new Set([...complaints(environment), ...(await complaintsOfApps(options))])
   if (found.size > 0) throw new ConfigError([...found])
   if (natsUrl === null) return
   try {
@@ -127,7 +124,16 @@ async function lookBefore(options: UpOptions): Promise<void> {
   }
 }
 
+/** Each app is a process of its own to ask, which takes a second; where nobody has set anything there is nothing to ask. */
+async function complaintsOfApps(options: UpOptions): Promise<readonly string[]> {
+  if (!Object.keys(process.env).some((name) => name.startsWith('BATON_'))) return []
+  const { agent, ...others } = environments(options, process.env, options.natsUrl ?? '')
+  const planned = Object.entries(options.demo ? { ...others, agent } : others)
+  return (await Promise.all(planned.map(([app, env]) => checkConfig(app, env)))).flat()
+}
+
 async function runUp(options: UpOptions, json: boolean): Promise<void> {
+  around.warn('baton: starting …')
   await lookBefore(options)
   const brought = await setUp({ server: options.natsUrl === null, cli: false })
   const cli = (await find(natsCli, programs))?.path ?? null
