@@ -154,7 +154,8 @@ export class TimedScope implements Scope<TimedEvent> {
 
   /**
    * The events that the log still has. Whatever was trimmed while they were read, of these none is missing in between: a
-   * subject loses its oldest first.
+   * subject loses its oldest first. Where it has none of them any more it is the last one, before which all may be missing:
+   * from a topic that forgets more quickly than it is read nobody would get anything, nor be told.
    */
   async #stillKept(events: readonly TimedEvent[]): Promise<readonly TimedEvent[]> {
     const { stream } = this.part
@@ -163,7 +164,8 @@ export class TimedScope implements Scope<TimedEvent> {
       subjects.map((subject) => readNextOf(this.#nats, { stream, subjects: [subject] }, 0)),
     )
     const from = new Map(subjects.map((subject, at) => [subject, oldest[at]?.sequence ?? Number.POSITIVE_INFINITY]))
-    return events.filter(({ subject, sequence }) => sequence >= (from.get(subject) ?? 0))
+    const kept = events.filter(({ subject, sequence }) => sequence >= (from.get(subject) ?? 0))
+    return kept.length > 0 ? kept : events.slice(-1)
   }
 
   /** Events that came after `base`, in front of which the log may have lost something: a consumer steps over it. */
