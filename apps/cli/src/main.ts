@@ -133,8 +133,8 @@ async function complaintsOfApps(options: UpOptions): Promise<readonly string[]> 
 }
 
 async function runUp(options: UpOptions, json: boolean): Promise<void> {
-  around.warn('baton: starting …')
   await lookBefore(options)
+  around.warn('baton: starting …')
   const brought = await setUp({ server: options.natsUrl === null, cli: false })
   const cli = (await find(natsCli, programs))?.path ?? null
   const own = join(programs, natsCli.name)
