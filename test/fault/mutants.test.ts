@@ -135,13 +135,14 @@ function quiet(): PromiseWithResolvers<void> {`,
     patches: [
       {
         file: 'apps/edge/src/timed-scope.ts',
-        find: `    const hand = async (after: Position, events: readonly TimedEvent[], signal: AbortSignal) => {`,
+        find: `    // Each new consumer makes sure first that it is still the same stream.
+`,
         replace: `    if (this.part.stream === 'TOPICS') {
       const feeds = this.part.subjects.map((subject) => followTopic(this.#nats, subject.slice('topic.'.length), hear))
       const ready = Promise.all(feeds.map((feed) => feed.ready)).then(() => undefined)
       return { ready, from: () => undefined, close: () => feeds.forEach((feed) => feed.close()) }
     }
-    const hand = async (after: Position, events: readonly TimedEvent[], signal: AbortSignal) => {`,
+`,
       },
     ],
     provoke: setCutOff,
