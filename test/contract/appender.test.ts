@@ -142,7 +142,8 @@ test('I3: an append that arrives after its sender took a new epoch is refused', 
 
 test('I3: an owner whose run is taken stops, and what it had queued is not stored', async () => {
   const over = new AbortController()
-  const { appender, failed } = await owner('taken', over)
+  const budget: Budget = { bytes: 0, limitBytes: 2 ** 28 }
+  const { appender, failed } = await owner('taken', over, budget)
   await appender.push(runEvent(1))
   await appender.flush(over.signal)
   const { sequence } = await readOwner(log.nats, 'taken')
@@ -151,6 +152,8 @@ test('I3: an owner whose run is taken stops, and what it had queued is not store
   await appender.push(runEvent(2))
   expect(await failed).toMatchObject({ code: 'lost' })
   await expect(appender.flush(over.signal)).rejects.toMatchObject({ code: 'lost' })
+  await expect(appender.push(runEvent(3))).rejects.toMatchObject({ code: 'lost' })
+  expect(budget.bytes).toBe(0)
   expect(await ordinals('taken')).toEqual([1])
   over.abort()
 })
@@ -204,5 +207,41 @@ test('I8: at the limit of its queue a push waits, and goes on when there is room
   await appender.flush(over.signal)
   expect(await ordinals('full')).toEqual(upTo(QUEUE_EVENTS + 500))
   expect(budget.bytes).toBe(0)
+  over.abort()
+})
+
+test('I1: who waits for what is queued waits for nothing that another job queues meanwhile', async () => {
+  const over = new AbortController()
+  const { appender, stored } = await owner('busy', over)
+  const written = Promise.withResolvers<void>()
+  const held = proxy.holdUp()
+  await appender.push(runEvent(1))
+  await eventually('the append is on its way', () => held.waiting().includes('event 1'))
+  appender.between(() => written.promise)
+  const flushed = appender.flush(over.signal)
+  held.flow()
+  await eventually('it is stored', () => stored.length === 1)
+  // The queue is empty now, and a checkpoint is being written.
+  await appender.push(runEvent(2))
+  await flushed
+  written.resolve()
+  await appender.flush(over.signal)
+  expect(await ordinals('busy')).toEqual([1, 2])
+  over.abort()
+})
+
+test('I1: one job that never pauses keeps no other from knowing what is stored', async () => {
+  const over = new AbortController()
+  const { appender, stored } = await owner('stream', over)
+  const pushing = { ends: false }
+  const streaming = (async () => {
+    for (let at = 1; !pushing.ends; at++) await appender.push(runEvent(at))
+  })()
+  await eventually('the queue has filled up', () => stored.length > QUEUE_EVENTS)
+  const before = stored.length
+  await appender.flush(over.signal)
+  expect(stored.length).toBeGreaterThanOrEqual(before)
+  pushing.ends = true
+  await streaming
   over.abort()
 })

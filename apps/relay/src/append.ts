@@ -48,9 +48,13 @@ export class Appender {
   #nextIndex: number
   /** How many of the queue go out alone, whatever waits behind them. */
   #singles = 0
+  /** Events that were ever queued, and how many of them are stored. */
+  #queued = 0
+  #kept = 0
   #wake = Promise.withResolvers<void>()
   #room = Promise.withResolvers<void>()
-  #idle = Promise.withResolvers<void>()
+  /** Why nothing is stored any more. */
+  #failure: { readonly why: unknown } | null = null
 
   /** Appends until the signal aborts; `failed` says why it stopped before. */
   constructor(deps: AppenderDeps, signal: AbortSignal) {
@@ -58,9 +62,8 @@ export class Appender {
     this.#signal = signal
     this.#fence = deps.fence
     this.#nextIndex = deps.nextIndex
-    this.#idle.resolve()
     // Nobody may be waiting when the run ends; that is not a failure of its own.
-    for (const waiting of [this.#wake, this.#room, this.#idle]) waiting.promise.catch(() => undefined)
+    for (const waiting of [this.#wake, this.#room]) waiting.promise.catch(() => undefined)
   }
 
   get fence(): Fence {
@@ -74,10 +77,10 @@ export class Appender {
 
   /** Queues an event. Resolves when there is room for another; rejects when the run is lost or stopped. */
   async push(event: JobEvent): Promise<void> {
-    this.#signal.throwIfAborted()
+    this.#throwIfOver()
     const bytes = Buffer.byteLength(event.data) + EVENT_OVERHEAD_BYTES
-    if (this.#queue.length === 0) this.#idle = quiet()
     this.#queue.push({ event, bytes })
+    this.#queued++
     this.#bytes += bytes
     this.#deps.budget.bytes += bytes
     this.#wake.resolve()
@@ -93,9 +96,11 @@ export class Appender {
     this.#wake.resolve()
   }
 
-  /** Resolves when everything queued is stored. */
-  flush(signal: AbortSignal): Promise<void> {
-    return until(this.#idle.promise, AbortSignal.any([signal, this.#signal]))
+  /** Resolves when everything that is queued now is stored: a job that never pauses must not keep another waiting. */
+  async flush(signal: AbortSignal): Promise<void> {
+    this.#throwIfOver()
+    const over = AbortSignal.any([signal, this.#signal])
+    for (const all = this.#queued; this.#kept < all;) await until(this.#room.promise, over)
   }
 
   /** The loop. Rejects with `lost`, or with the reason of the signal. */
@@ -105,7 +110,6 @@ export class Appender {
         this.#signal.throwIfAborted()
         await this.#doChores()
         if (this.#queue.length === 0) {
-          this.#idle.resolve()
           await until(this.#wake.promise, this.#signal)
           this.#wake = quiet()
           continue
@@ -196,6 +200,7 @@ export class Appender {
   #stored(events: readonly RunEvent[], sequence: number, tookMs: number): void {
     for (const { bytes } of this.#queue.splice(0, events.length)) this.#free(bytes)
     this.#nextIndex += events.length
+    this.#kept += events.length
     this.#singles = Math.max(0, this.#singles - events.length)
     this.#deps.onStored(events, sequence, tookMs)
     this.#room.resolve()
@@ -232,10 +237,15 @@ export class Appender {
     this.#deps.budget.bytes -= bytes
   }
 
+  #throwIfOver(): void {
+    this.#signal.throwIfAborted()
+    if (this.#failure !== null) throw this.#failure.why
+  }
+
   #discard(error: unknown): void {
     for (const { bytes } of this.#queue) this.#free(bytes)
     this.#queue = []
-    this.#idle.reject(error)
+    this.#failure = { why: error }
     this.#room.reject(error)
   }
 }
