@@ -26,9 +26,9 @@ export type ChildListener = {
 const RESTART_MS = 100
 /** A child that lived shorter than this did not really start. */
 const SHORT_LIFE_MS = 3000
-/** After so many short lives in a row it is started less often: nothing is won by heating the machine. */
+/** After so many short lives in a row it is started less often, within that second: nothing is won by heating the machine. */
 const SHORT_LIVES = 5
-const SLOW_RESTART_MS = 5000
+const SLOW_RESTART_MS = 800
 const MAX_LOG_BYTES = 32 * 2 ** 20
 
 /** Keeps one child alive until it is stopped. */
@@ -53,15 +53,17 @@ export class Child {
   async keep(): Promise<void> {
     while (!this.#over.signal.aborted) {
       const startedAtMs = performance.now()
-      await this.#live()
+      const failed = await this.#live()
       if (this.#over.signal.aborted) return
-      const short = performance.now() - startedAtMs < SHORT_LIFE_MS
+      // Who was killed, or asked to end, might have lived.
+      const short = failed && performance.now() - startedAtMs < SHORT_LIFE_MS
       this.#shortLives = short ? this.#shortLives + 1 : 0
       await pause(this.#shortLives > SHORT_LIVES ? SLOW_RESTART_MS : RESTART_MS, this.#over.signal)
     }
   }
 
-  async #live(): Promise<void> {
+  /** One life; true where it ended by itself, and not well. */
+  async #live(): Promise<boolean> {
     const { command, args, env, cwd, logFile } = this.spec
     keepLogSmall(logFile)
     const log = openSync(logFile, 'a')
@@ -69,17 +71,20 @@ export class Child {
     const child = spawn(command, args, { env, cwd, stdio: ['ignore', log, log], detached: true })
     closeSync(log)
     this.#process = child
-    const ended = new Promise<string>((resolve) => {
-      child.once('error', (error) => resolve(error.message))
-      child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : signal))
+    const ended = new Promise<{ how: string; failed: boolean }>((resolve) => {
+      child.once('error', (error) => resolve({ how: error.message, failed: true }))
+      child.once('exit', (code, signal) => {
+        resolve(signal === null ? { how: `exit code ${code}`, failed: code !== 0 } : { how: signal, failed: false })
+      })
     })
     const pid = child.pid ?? 0
     if (pid > 0) this.#listener.onStart(this.spec, pid)
     const watching = setInterval(() => keepLogSmall(logFile), 10_000)
-    const how = await ended
+    const { how, failed } = await ended
     clearInterval(watching)
     this.#process = null
     this.#listener.onEnd(this.spec, pid, how, lastLine(logFile))
+    return failed
   }
 
   /** Asks it to end and waits; after `graceMs`, or when `now` aborts, it is killed. */
