@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
 import type { RunStatus } from '@baton/core/records'
-import { writeKey } from '@baton/store/bucket'
+import { deleteKey, writeKey } from '@baton/store/bucket'
 import { writeClaim } from '@baton/store/claim-store'
 import { writeHeartbeat } from '@baton/store/heartbeats'
 import { BUCKET, cursorSubject, STREAM } from '@baton/store/names'
@@ -126,6 +126,24 @@ describe('registering', () => {
     await writeStatus(log.nats, 'over', status({ state: 'ended', end: { reason: 'completed', detail: null } }))
     expect(await post('/runs', { run: 'over', url: URL_OF_AGENT })).toMatchObject({ status: 409 })
   })
+
+  test('an ended run’s id stays its own from the moment its end is in the log, whatever its status says yet', async () => {
+    await post('/runs', { run: 'just-over', url: URL_OF_AGENT })
+    await writeStatus(log.nats, 'just-over', status())
+    await writeEvents(log.nats, 'just-over', [runEvent(1), endEvent(2)])
+    for (const body of [
+      { run: 'just-over', url: URL_OF_AGENT },
+      { run: 'just-over', url: URL_OF_AGENT, quietMs: 5 },
+    ]) {
+      expect(await post('/runs', body)).toMatchObject({
+        status: 409,
+        body: { detail: expect.stringContaining('ended') },
+      })
+    }
+    await writeEvents(log.nats, 'never-asked-for', [endEvent(1)])
+    expect(await post('/runs', { run: 'never-asked-for', url: URL_OF_AGENT })).toMatchObject({ status: 409 })
+    expect(await readRegistration(log.nats, 'never-asked-for')).toBeNull()
+  })
 })
 
 describe('cancelling', () => {
@@ -138,6 +156,14 @@ describe('cancelling', () => {
     const after = await post('/runs/cancelled/cancel', '')
     expect(after).toMatchObject({ status: 200, body: { end: { reason: 'cancelled', detail: null } } })
     expect((await post('/runs/unknown/cancel', '')).status).toBe(404)
+  })
+
+  test('a run that was begun, and whose key was deleted since, has been asked for already', async () => {
+    await post('/runs', { run: 'deleted', url: URL_OF_AGENT })
+    await writeStatus(log.nats, 'deleted', status())
+    await deleteKey(log.nats, BUCKET.runs, 'deleted')
+    expect(await post('/runs/deleted/cancel', '')).toMatchObject({ status: 202, body: { state: 'running' } })
+    expect(await readRegistration(log.nats, 'deleted')).toBeNull()
   })
 })
 
@@ -219,6 +245,8 @@ describe('the list', () => {
     expect(await list('state=waiting&label=odd:1')).toEqual({ ids: ['l-1', 'l-3'], next: null })
     expect(await list('state=ended')).toEqual({ ids: ['l-4'], next: null })
     expect((await ask('/runs?state=unknown')).status).toBe(400)
+    // More than a page ever has is no mistake: a page may be shorter than was asked for, and says where it goes on.
+    expect(await list('limit=1000000')).toEqual({ ids: ['l-1', 'l-2', 'l-3', 'l-4'], next: null })
   })
 })
 
@@ -244,6 +272,14 @@ describe('the history', () => {
       ended: true,
       next: after,
     })
+  })
+
+  test('gives all there is in one page where that is asked for, and what one page holds where more is', async () => {
+    await writeRange(log.nats, 'long', 1, 1200)
+    for (const limit of [1200, 10_000, 999_999_999_999]) {
+      const { status, body } = await ask(`/runs/long/history?limit=${limit}`)
+      expect([limit, status, indexes(body).length]).toEqual([limit, 200, 1200])
+    }
   })
 
   test('tells of a position that cannot be served', async () => {

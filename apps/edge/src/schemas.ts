@@ -155,6 +155,17 @@ export const problemSchema = z
   })
   .openapi('Problem')
 
+/** How many at most: whoever asks for more than one page has gets one page, and reads on after it. */
+export const limitQuery = (fallback: number, most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be a whole number from 1')
+    .transform((text) => Math.min(Number(text), most))
+    .pipe(z.number().min(1, 'must be at least 1'))
+    .optional()
+    .transform((value) => value ?? fallback)
+    .openapi({ type: 'integer', minimum: 1, default: fallback, description: `More than ${most} counts as ${most}.` })
+
 /** A whole number in a query, within bounds. */
 export const wholeQuery = (fallback: number, min: number, max: number) =>
   z

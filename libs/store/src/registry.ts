@@ -1,9 +1,11 @@
 import { BatonError, isCode } from '@baton/core/errors'
+import { END } from '@baton/core/event'
 import type { RunStatus } from '@baton/core/records'
 import { formatRunRecord, parseRunRecord, sameRegistration, type Parsed, type RunSpec } from '@baton/core/run'
 import { confirmKey, readKey, readKeyAtLeader, writeKey, type Entry } from './bucket.ts'
 import type { Nats } from './connect.ts'
 import { BUCKET } from './names.ts'
+import { readHead } from './read-log.ts'
 
 /**
  * What is wanted (KV `runs`: people, services and the edge write it) and what is (KV `status`: the owner of a run
@@ -26,8 +28,7 @@ export async function readRegistration(nats: Nats, run: string): Promise<Registe
 export async function register(nats: Nats, spec: RunSpec): Promise<{ created: boolean }> {
   for (;;) {
     const entry = await readKeyAtLeader(nats, BUCKET.runs, spec.run)
-    const status = await readStatus(nats, spec.run)
-    if (status?.state === 'ended') throw new BatonError('conflict', `run ${spec.run} has ended; choose another id`)
+    if (await isOver(nats, spec.run)) throw new BatonError('conflict', `run ${spec.run} has ended; choose another id`)
     if (entry.value !== null) {
       const there = parseRunRecord(spec.run, entry.value)
       if (there.ok && sameRegistration(there.value, spec)) return { created: false }
@@ -43,16 +44,25 @@ export async function register(nats: Nats, spec: RunSpec): Promise<{ created: bo
   }
 }
 
+/** Has it ended? The log is the first to know, and who follows it hears of the end before its status says so. */
+async function isOver(nats: Nats, run: string): Promise<boolean> {
+  const [status, head] = await Promise.all([readStatus(nats, run), readHead(nats, run, 'leader')])
+  return status?.state === 'ended' || head?.type === END
+}
+
 /**
- * Writes the wish to cancel into the registration. False when there is no valid registration to cancel. That of an ended
- * run is left as it is: written anew it would live for ever, and ask for the run again when its end is forgotten.
+ * Writes the wish to cancel into the registration. False when there is no valid registration to cancel; a run that was
+ * begun and whose registration is gone is being cancelled already. That of an ended run is left as it is: written anew it
+ * would live for ever, and ask for the run again when its end is forgotten.
  */
 export async function requestCancel(nats: Nats, run: string): Promise<boolean> {
   for (;;) {
     const entry = await readKeyAtLeader(nats, BUCKET.runs, run)
-    if ((await readStatus(nats, run))?.state === 'ended') return true
-    const spec = entry.value === null ? null : parseRunRecord(run, entry.value)
-    if (spec === null || !spec.ok) return false
+    const status = await readStatus(nats, run)
+    if (status?.state === 'ended') return true
+    if (entry.value === null) return status !== null
+    const spec = parseRunRecord(run, entry.value)
+    if (!spec.ok) return false
     if (spec.value.cancel) return true
     try {
       const text = formatRunRecord({ ...spec.value, cancel: true })

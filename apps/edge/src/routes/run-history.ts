@@ -20,7 +20,7 @@ import { resetOf, stateOfRun } from '../mend.ts'
 import { Problem } from '../problem.ts'
 import { OPEN_TIMEOUT_MS } from '../refuse.ts'
 import { endOf, runScope } from '../run-scope.ts'
-import { historySchema, problemSchema, runParams, wholeQuery } from '../schemas.ts'
+import { historySchema, limitQuery, problemSchema, runParams, wholeQuery } from '../schemas.ts'
 import { findStart, type RunStart } from '../find-start.ts'
 import { within } from '../within.ts'
 
@@ -35,7 +35,7 @@ export const runHistoryRoute = createRoute({
     query: z.object({
       after: z.string().optional().openapi({ description: 'The id to go on from: a `next`, or that of any frame.' }),
       from: z.string().optional().openapi({ description: 'As for the events; `after` comes first.' }),
-      limit: wholeQuery(100, 1, 1000),
+      limit: limitQuery(100, 10_000),
       wait: wholeQuery(0, 0, 60).openapi({ description: 'Seconds to wait when there is nothing new.' }),
     }),
   },

@@ -18,12 +18,12 @@ import { fitsLabels, fitsState } from '../run-table.ts'
 import { UNKNOWN_HEALTH } from '../run-judge.ts'
 import { readKnown, viewRun, type Known } from '../run-view.ts'
 import {
+  limitQuery,
   problemSchema,
   registrationSchema,
   runListSchema,
   runParams,
   runViewSchema,
-  wholeQuery,
   type RunView,
 } from '../schemas.ts'
 
@@ -84,7 +84,7 @@ export const listRunsRoute = createRoute({
         .union([z.string(), z.array(z.string())])
         .optional()
         .openapi({ description: 'key:value; given several times, all must fit' }),
-      limit: wholeQuery(100, 1, 500),
+      limit: limitQuery(100, 500),
       after: z.string().optional().openapi({ description: 'The `next` of the answer before.' }),
     }),
   },
@@ -147,7 +147,7 @@ export const cancelRunRoute = createRoute({
     200: { description: 'It has ended already', ...run },
     202: { description: 'Asked', ...run },
     404: { description: 'No such run', ...problem },
-    409: { description: 'Its registration is not valid, so nobody runs it', ...problem },
+    409: { description: 'Its registration is not valid, or was never there: nobody runs it', ...problem },
   },
 })
 
@@ -157,7 +157,11 @@ export const cancelRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const before = await show(edge, id)
   if (before.state === 'ended') return c.json(before, 200)
   if (!(await requestCancel(edge.store.nats, id))) {
-    throw new Problem(409, 'conflict', 'the registration of this run is gone or not valid: there is nothing to cancel')
+    throw new Problem(
+      409,
+      'conflict',
+      'the registration of this run is not valid, or was never there: nothing to cancel',
+    )
   }
   return c.json(await show(edge, id), 202)
 }
