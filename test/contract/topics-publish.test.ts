@@ -105,6 +105,24 @@ describe('as JSON', () => {
     }
   })
 
+  test('numbers that JavaScript cannot hold are stored as they were written', async () => {
+    const stored = async (json: string) => kept((await post('/topics', json)).body.sequence)
+    expect(await stored('{"topic":"json.2","data":{"id": 9007199254740993, "to":[1e400]}}')).toBe(
+      '{"id":9007199254740993,"to":[1e400]}',
+    )
+    expect(await stored('{"topic":"json.2","data":12345678901234567890}')).toBe('12345678901234567890')
+    expect(await stored('{"topic":"json.2","data":"9007199254740993"}')).toBe('9007199254740993')
+    expect(await post('/topics', '{"topic":9007199254740993,"data":1}')).toMatchObject({ status: 400 })
+  })
+
+  test('half a character is no text: 400, where it would be stored as another one', async () => {
+    const before = await lastSequence()
+    expect(await post('/topics', '{"topic":"json.3","data":"a\\ud800b"}')).toMatchObject({ status: 400 })
+    expect(await lastSequence()).toBe(before)
+    const { body } = await post('/topics', '{"topic":"json.3","data":["\\ud800"]}')
+    expect(await kept(body.sequence)).toBe('["\\ud800"]')
+  })
+
   test('an array is stored in one piece and answered by one', async () => {
     const events = Array.from({ length: 1000 }, (_, at) => ({ topic: `many.${at % 7}`, data: `event ${at}` }))
     const { status, body } = await post('/topics', JSON.stringify(events))

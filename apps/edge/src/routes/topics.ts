@@ -11,6 +11,7 @@ import { readLastOf, readNextOf, viewStream } from '@baton/store/timed-log'
 import { requireGrant } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
+import { parseExactly } from '../exact-json.ts'
 import { Problem } from '../problem.ts'
 import { readBytes } from '../read-body.ts'
 import {
@@ -160,6 +161,8 @@ function requireTopic(topic: string): string {
 
 function toMessage({ topic, data, type }: z.infer<typeof publishSchema>): TopicMessage {
   const text = typeof data === 'string' ? data : JSON.stringify(data)
+  // Half of a surrogate pair has no bytes in UTF-8: another character would be stored in its place.
+  if (!text.isWellFormed()) throw new BatonError('invalid', 'data: is no text, for a surrogate in it has no other half')
   return { topic: requireTopic(topic), data: text, type: type ?? null }
 }
 
@@ -173,7 +176,7 @@ function readText(bytes: Uint8Array): string {
 
 function readJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseExactly(text)
   } catch {
     throw new BatonError('invalid', 'the body is not JSON')
   }
