@@ -11,7 +11,7 @@ import { append, type Fence, type Tail } from '@baton/store/write-log'
 const BATCH_FROM = 16
 
 /** What may wait in one run's queue; then its upstream is no longer read, and TCP holds the agent back. */
-const QUEUE_BYTES = 2 ** 20
+export const QUEUE_BYTES = 2 ** 20
 export const QUEUE_EVENTS = 4096
 
 /** Headers cost about this much beside the data. */

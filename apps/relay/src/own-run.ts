@@ -170,10 +170,11 @@ class RunOwner {
     const tailing = AbortSignal.any([this.#writing, this.#owned.leave.signal, reading.signal])
     void this.#status.keep(this.#writing)
     void this.#appender.run().catch((error: unknown) => this.#over.abort(error))
-    const tails = this.#tailJobs(tailing)
-    const end = await this.#pulsing(this.#decide(tails, tailing))
+    const tails = this.#owned.spec.jobs.map((job) => this.#tail(job, tailing))
+    const end = await this.#pulsing(this.#decide(Promise.all(tails), tailing))
     reading.abort(new Error('nothing more is read'))
-    await this.#pulsing(tails.catch(() => null))
+    // Every one of them: what a job that waits for room has still in hand must not come behind the end.
+    await this.#pulsing(Promise.allSettled(tails))
     this.#writing.throwIfAborted()
     if (end === null) return await this.#handOver()
     // What a job was doing when it was stopped is no longer so.
@@ -199,10 +200,6 @@ class RunOwner {
     this.#log.info('run.cancelling')
     await Promise.all(this.#owned.spec.jobs.map((job) => cancelAgent(job, this.#deps.upstream, this.#log, signal)))
     return { reason: 'cancelled', detail: null }
-  }
-
-  #tailJobs(signal: AbortSignal): Promise<JobOutcome[]> {
-    return Promise.all(this.#owned.spec.jobs.map((spec) => this.#tail(spec, signal)))
   }
 
   async #tail(spec: JobSpec, signal: AbortSignal): Promise<JobOutcome> {
