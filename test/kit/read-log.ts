@@ -46,7 +46,7 @@ export async function* readMessages(nats: Nats, stream: string, from: number): A
   }
 }
 
-const storedAtMs = ({ headers }: DirectMessage): number => Date.parse(headers.find('Nats-Time-Stamp') ?? '')
+const storedAtMs = ({ headers }: DirectMessage): number => Date.parse(headers.stamped('Nats-Time-Stamp') ?? '')
 
 function entryOf(message: StoredMessage): { run: string; entry: LogEntry } | null {
   const [, run = '', kind] = message.subject.split('.')

@@ -62,9 +62,9 @@ function read(message: Msg): DirectMessage | number {
   const headers = rawHeaders(message)
   if (headers === null || headers.status > 0) return headers?.status ?? 503
   return {
-    subject: headers.find('Nats-Subject') ?? '',
-    seq: Number(headers.find('Nats-Sequence')),
-    pending: Number(headers.find('Nats-Num-Pending')),
+    subject: headers.stamped('Nats-Subject') ?? '',
+    seq: Number(headers.stamped('Nats-Sequence')),
+    pending: Number(headers.stamped('Nats-Num-Pending')),
     headers,
     data: message.data,
   }

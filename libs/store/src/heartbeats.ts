@@ -82,7 +82,7 @@ async function readSignsOfFew(nats: Nats, runs: readonly string[]): Promise<[str
   const messages = await directGet(nats, stream, { multi_last: subjects }, REQUEST_TIMEOUT_MS)
   const nowMs = Date.now()
   const values = new Map(messages.filter(hasValue).map((message) => [message.subject, message]))
-  const sinceMs = (message: DirectMessage) => nowMs - Date.parse(message.headers.find('Nats-Time-Stamp') ?? '')
+  const sinceMs = (message: DirectMessage) => nowMs - Date.parse(message.headers.stamped('Nats-Time-Stamp') ?? '')
   const age = (kind: HeartbeatKind, run: string): number | null => {
     const message = values.get(subject(kind, run))
     return message === undefined ? null : Math.max(0, sinceMs(message))
@@ -129,7 +129,7 @@ export async function countWatchdogs(nats: Nats): Promise<number> {
   const request = { multi_last: [keySubject(BUCKET.heartbeats, 'watchdog.*')] }
   const found = await directGet(nats, bucketStream(BUCKET.heartbeats), request, REQUEST_TIMEOUT_MS)
   const isFresh = ({ headers }: DirectMessage) =>
-    Date.now() - Date.parse(headers.find('Nats-Time-Stamp') ?? '') < WATCHDOG_GONE_MS
+    Date.now() - Date.parse(headers.stamped('Nats-Time-Stamp') ?? '') < WATCHDOG_GONE_MS
   return found.filter((message) => hasValue(message) && isFresh(message)).length
 }
 

@@ -33,8 +33,8 @@ export function followLive(nats: Nats, run: string, onEvent: (event: Heard<Store
     callback: (error, message) => {
       if (error !== null) return
       const raw = rawHeaders(message)
-      const sequence = wholeNumber(raw?.find(SEQUENCE))
-      const previous = wholeNumber(raw?.find(PREVIOUS))
+      const sequence = wholeNumber(raw?.stamped(SEQUENCE))
+      const previous = wholeNumber(raw?.stamped(PREVIOUS))
       if (sequence === null || previous === null) return
       const event = decodeEvent(run, sequence, { data: message.data, headers: raw })
       if (event !== null) onEvent(Object.assign(event, { previous }))

@@ -104,7 +104,7 @@ async function positionsOf(nats: Nats, first: number, last: number): Promise<rea
   const count = last - first + 1
   const request = { seq: first, next_by_subj: topicSubject('>'), batch: count, max_bytes: 2 * BATCH_BYTES }
   const found = await directGet(nats, STREAM.topics, request, PUBLISH_TIMEOUT_MS).catch(() => [])
-  const times = new Map(found.map(({ seq, headers: map }) => [seq, Date.parse(map.find('Nats-Time-Stamp') ?? '')]))
+  const times = new Map(found.map(({ seq, headers: map }) => [seq, Date.parse(map.stamped('Nats-Time-Stamp') ?? '')]))
   return Promise.all(
     Array.from({ length: count }, async (_, at) => {
       const mark = times.get(first + at)

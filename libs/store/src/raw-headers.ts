@@ -14,10 +14,20 @@ export class RawHeaders {
 
   /** The value as it stands, or null. Names are matched as written: ours are always written the same. */
   find(name: string): string | null {
-    const mark = `\r\n${name}:`
-    const at = this.#text.indexOf(mark)
+    return this.#valueAt(this.#text.indexOf(lineOf(name)), name)
+  }
+
+  /**
+   * The same of what the server has added. That stands behind what a publisher has put there under the same name: one who
+   * copies messages from another NATS copies their places there.
+   */
+  stamped(name: string): string | null {
+    return this.#valueAt(this.#text.lastIndexOf(lineOf(name)), name)
+  }
+
+  #valueAt(at: number, name: string): string | null {
     if (at === -1) return null
-    const from = at + mark.length
+    const from = at + lineOf(name).length
     return this.#text.slice(from, this.#text.indexOf('\r\n', from)).trim()
   }
 
@@ -26,6 +36,8 @@ export class RawHeaders {
     return Number(/^NATS\/1\.0 (\d{3})/.exec(this.#text)?.[1] ?? 0)
   }
 }
+
+const lineOf = (name: string): string => `\r\n${name}:`
 
 const utf8 = new TextDecoder()
 

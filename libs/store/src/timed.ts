@@ -62,10 +62,10 @@ function deliveredAtMs(message: JsMsg): number {
 /** A message that the stream has republished (NATS ADR-28). Null for what somebody else published there. */
 export function fromLive(message: Msg): TimedEvent | null {
   const headers = rawHeaders(message)
-  const sequence = Number(headers?.find('Nats-Sequence'))
-  const previous = Number(headers?.find('Nats-Last-Sequence'))
-  const atMs = Date.parse(headers?.find('Nats-Time-Stamp') ?? '')
-  const subject = headers?.find('Nats-Subject')
+  const sequence = Number(headers?.stamped('Nats-Sequence'))
+  const previous = Number(headers?.stamped('Nats-Last-Sequence'))
+  const atMs = Date.parse(headers?.stamped('Nats-Time-Stamp') ?? '')
+  const subject = headers?.stamped('Nats-Subject')
   if (headers === null || typeof subject !== 'string' || Number.isNaN(atMs)) return null
   if (!Number.isSafeInteger(sequence) || sequence < 1 || !Number.isSafeInteger(previous)) return null
   return timed({ subject, sequence, atMs, data: message.data, headers }, previous)
@@ -79,6 +79,6 @@ export function fromStored(found: StoredMsg): TimedEvent | null {
 
 /** A message that some replica has answered. */
 export function fromDirect({ subject, seq: sequence, data, headers }: DirectMessage): TimedEvent | null {
-  const atMs = Date.parse(headers.find('Nats-Time-Stamp') ?? '')
+  const atMs = Date.parse(headers.stamped('Nats-Time-Stamp') ?? '')
   return timed({ subject, sequence, atMs, data, headers }, null)
 }
