@@ -197,6 +197,42 @@ describe('a run', () => {
     })
   })
 
+  test('of several jobs shows where each of them stands, whichever spoke last', async () => {
+    const jobs = ['a', 'b'].map((job) => ({ job, url: URL_OF_AGENT }))
+    await post('/runs', { run: 'pair', jobs })
+    await writeEvents(log.nats, 'pair', [
+      ...[1, 2, 3].map((index) => runEvent(index, { job: 'a' })),
+      ...[4, 5].map((index) => runEvent(index, { job: 'b', ordinal: index - 3 })),
+    ])
+    expect((await ask('/runs/pair')).body).toMatchObject({
+      jobs: [
+        { job: 'a', ordinal: 3, upstreamId: 'u-3' },
+        { job: 'b', ordinal: 2, upstreamId: 'u-5' },
+      ],
+    })
+  })
+
+  test('whose end was stored a moment ago has jobs that have ended, whatever its status says yet', async () => {
+    const ended = async (run: string, end: object, events = [runEvent(1)]) => {
+      await post('/runs', { run, url: URL_OF_AGENT })
+      await writeStatus(log.nats, run, status())
+      await writeEvents(log.nats, run, [...events, { ...endEvent(events.length + 1), data: JSON.stringify(end) }])
+      return (await ask(`/runs/${run}`)).body
+    }
+    const job = { job: 'main', ordinal: 1, upstreamId: 'u-1' }
+    expect(await ended('end-1', { reason: 'completed' })).toMatchObject({
+      jobs: [{ ...job, state: 'completed', reason: null }],
+    })
+    expect(await ended('end-2', { reason: 'cancelled' })).toMatchObject({ jobs: [{ ...job, state: 'cancelled' }] })
+    expect(await ended('end-3', { reason: 'failed', detail: 'answered 400' })).toMatchObject({
+      jobs: [{ ...job, state: 'failed', reason: 'answered 400' }],
+    })
+    const terminal = runEvent(1, { type: 'failed', name: 'failed' })
+    expect(await ended('end-4', { reason: 'failed' }, [terminal])).toMatchObject({
+      jobs: [{ ...job, state: 'failed', reason: null }],
+    })
+  })
+
   test('of an invalid record shows why, and harms no other', async () => {
     await writeKey(log.nats, BUCKET.runs, 'broken', '{"url":"ftp://x"}')
     expect((await ask('/runs/broken')).body).toMatchObject({ state: 'invalid', reason: expect.stringContaining('url') })

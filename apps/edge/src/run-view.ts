@@ -1,19 +1,26 @@
-import { advance, EMPTY_CHECKPOINT } from '@baton/core/cursor'
-import { DEFAULT_TERMINAL_TYPES, END, readEnd } from '@baton/core/event'
-import type { Claim, RunStatus } from '@baton/core/records'
+import { advance, cursorOf, cursorsByTail, EMPTY_CHECKPOINT } from '@baton/core/cursor'
+import { BatonError } from '@baton/core/errors'
+import { DEFAULT_TERMINAL_TYPES, END, readEnd, type RunEnd } from '@baton/core/event'
+import type { Checkpoint, Claim, RunStatus } from '@baton/core/records'
 import type { Parsed, RunSpec } from '@baton/core/run'
-import { runState, type RunState } from '@baton/core/run-state'
+import { jobAtEnd, runState, type RunState } from '@baton/core/run-state'
 import { formatPosition } from '@baton/core/position'
 import type { Place } from '@baton/core/servable'
 import { runOrder } from '@baton/core/splice'
+import type { Slots } from '@baton/service/slots'
 import { readKey, readKeyAtLeader } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import type { Nats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
+import { readCursors } from '@baton/store/read-cursors'
 import { readExtent, type Extent } from '@baton/store/read-log'
 import { readRegistration, readStatus } from '@baton/store/registry'
 import type { RunHealth } from './run-judge.ts'
 import type { RunView } from './schemas.ts'
+import { within } from './within.ts'
+
+/** Where a job stands is not worth a longer wait, nor the reading of very large events. */
+const READ_MS = 1000
 
 /** What the buckets say of a run. */
 export type Known = {
@@ -38,12 +45,16 @@ export async function readKnown(nats: Nats, run: string): Promise<Known> {
   return { run, registration: registration?.spec ?? null, status, claim: readClaim(claim) }
 }
 
-/** A run as `GET /runs/:run` shows it; null for one that nobody has ever heard of. */
+/**
+ * A run as `GET /runs/:run` shows it; null for one that nobody has ever heard of. With `readings` the log is read where only
+ * that tells where each job stands; without, those that did not speak last may be shown up to a checkpoint ago.
+ */
 export async function viewRun(
   nats: Nats,
   known: Known,
   fares: RunHealth,
   subscribers: number,
+  readings: Slots | null = null,
 ): Promise<RunView | null> {
   const { run, registration, status } = known
   const extent = await readExtent(nats, run, 'any')
@@ -64,7 +75,7 @@ export async function viewRun(
     ...fares,
     // The log is the first to know.
     health: state === 'ended' ? 'ended' : fares.health,
-    jobs: jobsOf(known, extent),
+    jobs: jobsOf(known, await cursorsAt(nats, known, extent, readings), logEnd),
     subscribers,
     labels: registration?.ok === true ? { ...registration.value.labels } : {},
   }
@@ -77,11 +88,37 @@ export function ownerOf({ claim }: Known): RunView['owner'] {
   return claim === null ? null : { relay: claim.relay, boot: claim.boot, epoch: claim.epoch }
 }
 
-/** The jobs, with where each one's emission stands: the checkpoint, and what the newest event adds to it. */
-function jobsOf({ registration, status }: Known, { head, checkpoint }: Extent): RunView['jobs'] {
-  const spec = registration?.ok === true ? registration.value : null
+/** Where the emission of each job stands. */
+async function cursorsAt(
+  nats: Nats,
+  { run: id, registration, status }: Known,
+  { head, checkpoint }: Extent,
+  readings: Slots | null,
+): Promise<Checkpoint> {
   const base = checkpoint ?? EMPTY_CHECKPOINT
-  const cursors = head === null ? base : advance(base, head, spec?.terminalTypes ?? DEFAULT_TERMINAL_TYPES)
+  if (head === null) return base
+  const spec = registration?.ok === true ? registration.value : null
+  const terminalTypes = spec?.terminalTypes ?? DEFAULT_TERMINAL_TYPES
+  const run = { id, jobs: (spec ?? status)?.jobs.map(({ job }) => job) ?? [], terminalTypes }
+  const told = cursorsByTail(base, head, run)
+  if (told !== null) return told
+  const quick = advance(base, head, terminalTypes)
+  if (readings === null) return quick
+  try {
+    const tail = { last: head, checkpoint }
+    return await within(
+      READ_MS,
+      readings.use(() => readCursors(nats, run, tail, AbortSignal.timeout(2 * READ_MS))),
+    )
+  } catch (error) {
+    if (error instanceof BatonError) return quick
+    throw error
+  }
+}
+
+/** The jobs, with where each one's emission stands. */
+function jobsOf({ registration, status }: Known, cursors: Checkpoint, logEnd: RunEnd | null): RunView['jobs'] {
+  const spec = registration?.ok === true ? registration.value : null
   const names = new Set([
     ...(spec?.jobs.map(({ job }) => job) ?? []),
     ...(status?.jobs.map(({ job }) => job) ?? []),
@@ -89,13 +126,9 @@ function jobsOf({ registration, status }: Known, { head, checkpoint }: Extent): 
   ])
   return [...names].map((job) => {
     const is = status?.jobs.find((one) => one.job === job)
-    const cursor = cursors.jobs[job]
-    return {
-      job,
-      state: is?.state ?? 'waiting',
-      upstreamId: cursor?.upstreamId ?? null,
-      ordinal: cursor?.ordinal ?? 0,
-      reason: is?.reason ?? null,
-    }
+    const { upstreamId, ordinal, ended } = cursorOf(cursors, job)
+    const said = { state: is?.state ?? 'waiting', reason: is?.reason ?? null } as const
+    const stands = logEnd === null ? said : jobAtEnd(said, ended, logEnd, { isOnly: names.size === 1 })
+    return { job, state: stands.state, upstreamId, ordinal, reason: stands.reason }
   })
 }

@@ -1,8 +1,10 @@
 import { isCode } from '@baton/core/errors'
 import { BUSY, readBusyMs } from '@baton/core/busy'
+import { cursorOf } from '@baton/core/cursor'
 import { DEFAULT_PROGRESS_TYPES, DEFAULT_TERMINAL_TYPES, END, GAP, type RunEvent } from '@baton/core/event'
-import { FRESH_CURSOR, type JobCursor, type RunStatus } from '@baton/core/records'
+import type { RunStatus } from '@baton/core/records'
 import type { JobSpec, RunSpec } from '@baton/core/run'
+import { endState } from '@baton/core/run-state'
 import type { Log } from '@baton/service/log'
 import type { Slots } from '@baton/service/slots'
 import { pause, whenAborted } from '@baton/service/sleep'
@@ -204,10 +206,10 @@ class RunOwner {
 
   async #tail(spec: JobSpec, signal: AbortSignal): Promise<JobOutcome> {
     const { run } = this.#owned.spec
-    const cursor = this.#checkpoints.cursors.jobs[spec.job] ?? FRESH_CURSOR
+    const cursor = cursorOf(this.#checkpoints.cursors, spec.job)
     const known = this.#status.jobs().find(({ job }) => job === spec.job)
     if (cursor.ended !== null) {
-      this.#status.set(spec.job, jobState(cursor.ended), cursor.ended.detail)
+      this.#status.set(spec.job, endState(cursor.ended.reason), cursor.ended.detail)
       return cursor.ended
     }
     const outcome = await tailJob(
@@ -228,7 +230,7 @@ class RunOwner {
       },
       signal,
     )
-    this.#status.set(spec.job, jobState(outcome), outcome.detail)
+    this.#status.set(spec.job, endState(outcome.reason), outcome.detail)
     return outcome
   }
 
@@ -318,9 +320,6 @@ class RunOwner {
 }
 
 const atMs = (time: string | null | undefined): number | null => (time == null ? null : Date.parse(time))
-
-const jobState = ({ reason }: JobOutcome | NonNullable<JobCursor['ended']>) =>
-  reason === 'failed' || reason === 'cancelled' ? reason : 'completed'
 
 /** A run is failed if one of its jobs is, else cancelled if one is, else completed. */
 function summary(outcomes: readonly JobOutcome[]): End {

@@ -116,13 +116,13 @@ describe('an answer', () => {
     expect(await testTail(testSpec(agent.url)).outcome).toEqual(completed)
   })
 
-  test('in an unknown encoding is said to be so', async () => {
+  test.each(['zip', 'constructor', '__proto__'])('in an unknown encoding (%s) is said to be so', async (encoding) => {
     const agent = await testAgent((response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'zip' }).end('?')
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': encoding }).end('?')
     }, streams(DONE))
     const tail = testTail(testSpec(agent.url))
     await tail.outcome
-    expect(tail.states[1]).toBe('failing: answered with an unknown content encoding: zip')
+    expect(tail.states[1]).toBe(`failing: answered with an unknown content encoding: ${encoding}`)
   })
 })
 

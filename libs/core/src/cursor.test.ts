@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { advance, cursorsByTail, EMPTY_CHECKPOINT, parseCheckpoint, type CursorEvent } from './cursor.ts'
+import { advance, cursorOf, cursorsByTail, EMPTY_CHECKPOINT, parseCheckpoint, type CursorEvent } from './cursor.ts'
 import { DEFAULT_TERMINAL_TYPES } from './event.ts'
+import { FRESH_CURSOR } from './records.ts'
 
 const event = (over: Partial<CursorEvent>): CursorEvent => ({
   index: 1,
@@ -70,6 +71,14 @@ describe('the cursors of a run', () => {
     expect(fold([event({}), gap]).jobs['main']).toMatchObject({ ordinal: 1, gap: true, ended: null })
     const end = event({ index: 2, type: 'stream.gap', data: '{"job":"main","reason":"unreachable","lost":null}' })
     expect(fold([event({}), end]).jobs['main']?.ended?.reason).toBe('failed')
+  })
+  test.each(['constructor', 'toString', '__proto__'])('a job may be called %s, as any other', (job) => {
+    expect(cursorOf(EMPTY_CHECKPOINT, job)).toEqual(FRESH_CURSOR)
+    const cursors = fold([event({ job, ordinal: 1 }), event({ index: 2, job, ordinal: 2, upstreamId: '5' })])
+    expect(cursorOf(cursors, job)).toMatchObject({ ordinal: 2, upstreamId: '5', ended: null })
+    const read = parseCheckpoint(JSON.stringify(cursors))
+    expect(read === null ? null : cursorOf(read, job)).toEqual(cursorOf(cursors, job))
+    expect(cursorOf(cursors, 'main')).toEqual(FRESH_CURSOR)
   })
   test('stream.end belongs to no job and moves the index', () => {
     const cursors = fold([event({}), event({ index: 2, sequence: 20, job: null, type: 'stream.end', ordinal: null })])

@@ -17,6 +17,10 @@ export function parseCheckpoint(text: string): Checkpoint | null {
   }
 }
 
+/** Where a job stands; fresh where nothing is known of it. A name may be one that every object knows: `constructor` is one. */
+export const cursorOf = ({ jobs }: Checkpoint, job: string): JobCursor =>
+  (Object.hasOwn(jobs, job) ? jobs[job] : undefined) ?? FRESH_CURSOR
+
 /** What of an event moves a cursor. */
 export type CursorEvent = Pick<
   StoredEvent,
@@ -31,7 +35,7 @@ export function advance(cursors: Checkpoint, event: CursorEvent, terminalTypes: 
   if (event.index <= cursors.index) return cursors
   const { index, sequence, job } = event
   if (event.type === END || job === null) return { ...cursors, index, sequence }
-  const before = cursors.jobs[job] ?? FRESH_CURSOR
+  const before = cursorOf(cursors, job)
   return { index, sequence, jobs: { ...cursors.jobs, [job]: after(before, event, terminalTypes) } }
 }
 

@@ -1,6 +1,7 @@
 import { isConnected, type Verdict } from './judge.ts'
 import type { Presence } from './observation.ts'
-import { WATCHDOG, type Claim, type RunStatus } from './records.ts'
+import type { RunEnd } from './event.ts'
+import { WATCHDOG, type Claim, type JobCursor, type JobStatus, type RunStatus } from './records.ts'
 import type { Parsed, RunSpec } from './run.ts'
 
 export const RUN_STATES = ['waiting', 'running', 'ended', 'invalid'] as const
@@ -28,3 +29,28 @@ export const presenceOf = (status: RunStatus | null, claim: Claim | null): Prese
   owned: claim !== null && claim.relay !== WATCHDOG,
   connected: isConnected(status),
 })
+
+type Standing = Pick<JobStatus, 'state' | 'reason'>
+
+const OVER: ReadonlySet<JobStatus['state']> = new Set(['completed', 'failed', 'cancelled'])
+
+/**
+ * How a job stands of a run whose end is in the log: who has just read that end must not be told that the job goes on,
+ * which its status may say for a moment more. `ended` is what the job's own events say of its end.
+ */
+export function jobAtEnd(
+  before: Standing,
+  ended: JobCursor['ended'],
+  end: RunEnd,
+  { isOnly }: { readonly isOnly: boolean },
+): Standing {
+  if (OVER.has(before.state)) return before
+  if (ended !== null) return { state: endState(ended.reason), reason: ended.detail }
+  // An answer of the agent ended it, or nothing did: which of several jobs has failed so only the status tells.
+  if (end.reason === 'orphaned' || (end.reason === 'failed' && !isOnly)) return before
+  return { state: endState(end.reason), reason: end.detail ?? null }
+}
+
+/** The state of a job that ended so. */
+export const endState = (reason: RunEnd['reason']): JobStatus['state'] =>
+  reason === 'failed' || reason === 'cancelled' ? reason : 'completed'

@@ -68,5 +68,5 @@ function rowOf(entry: Entry, status: RunStatus | null, claim: Claim | null): Row
 /** `k:v` asks for the value, `k` for the label at all. */
 function hasLabel(row: Row, wanted: string): boolean {
   const at = wanted.indexOf(':')
-  return at === -1 ? wanted in row.labels : row.labels[wanted.slice(0, at)] === wanted.slice(at + 1)
+  return at === -1 ? Object.hasOwn(row.labels, wanted) : row.labels[wanted.slice(0, at)] === wanted.slice(at + 1)
 }

@@ -176,7 +176,7 @@ async function show(edge: Edge, id: string): Promise<RunView> {
   const { nats, judge, feeds } = edge.store
   const known = await readKnown(nats, id)
   const fares = (await judge.judge([known])).get(id) ?? UNKNOWN_HEALTH
-  const view = await viewRun(nats, known, fares, feeds.clientsOf(runKey(id)))
+  const view = await viewRun(nats, known, fares, feeds.clientsOf(runKey(id)), edge.slots)
   if (view === null) throw unknownRun(id)
   return view
 }
