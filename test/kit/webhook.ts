@@ -14,6 +14,8 @@ export class Webhook {
   readonly received: Received[] = []
   refusals = 0
   refuses = false
+  /** Called with each request, before it is answered. */
+  onRequest: () => void = () => undefined
 
   private constructor(server: Server) {
     this.#server = server
@@ -26,6 +28,7 @@ export class Webhook {
       let body = ''
       request.setEncoding('utf8').on('data', (chunk: string) => (body += chunk))
       request.on('end', () => {
+        webhook.onRequest()
         if (webhook.refuses) {
           webhook.refusals++
           return void response.writeHead(503).end()

@@ -1,5 +1,5 @@
 import { headers, nanos, type MsgHdrs } from '@nats-io/nats-core'
-import { AckPolicy, DeliverPolicy } from '@nats-io/jetstream'
+import { AckPolicy, DeliverPolicy, type JsMsg } from '@nats-io/jetstream'
 import { BatonError, isCode } from '@baton/core/errors'
 import { isVerdict } from '@baton/core/judge'
 import type { Alert } from '@baton/core/records'
@@ -179,6 +179,7 @@ export type Delivery = {
   /** From 1. */
   readonly attempt: number
   readonly ageMs: number
+  /** Throws `unavailable` where NATS does not confirm it: then it may come again. */
   done(): Promise<void>
   /** Not before so long; the alerts after it wait, so that they arrive in order. */
   againIn(delayMs: number): void
@@ -219,10 +220,18 @@ export async function nextDelivery(nats: Nats, waitMs: number): Promise<Delivery
       sequence: message.seq,
       attempt: message.info.deliveryCount,
       ageMs: Math.max(0, Date.now() - message.time.getTime()),
-      done: async () => void (await message.ackAck()),
+      done: () => acknowledge(message),
       againIn: (delayMs) => message.nak(delayMs),
     }
   } catch (error) {
     throw fromNats(error, 'take an alert')
+  }
+}
+
+async function acknowledge(message: JsMsg): Promise<void> {
+  try {
+    await message.ackAck()
+  } catch (error) {
+    throw fromNats(error, 'have an alert taken')
   }
 }
