@@ -2,12 +2,15 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { connectNats } from '@baton/store/connect'
+import { isRefusal } from '@baton/store/nats-errors'
 import { batonAnswer } from '../kit/baton.ts'
 import { Child } from '../kit/child.ts'
 import { eventually } from '../kit/eventually.ts'
 import { root } from '../kit/find-binary.ts'
 import { forAllTests } from '../kit/for-all-tests.ts'
 import { NatsServer } from '../kit/nats-server.ts'
+import { Proxy } from '../kit/proxy.ts'
 
 /** What an operator is told whose NATS user is wrong: which one it was, and what to look at. */
 
@@ -126,4 +129,23 @@ test('a system is not started where --nats is no NATS URL: 2', async () => {
     'http://127.0.0.1:4222',
   ])
   expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining('BATON_NATS_URL: must be NATS URLs') })
+})
+
+test('a connection that comes back to a server that does not let it in, for a while, waits for that to pass', async () => {
+  await using right = await NatsServer.start({ password: 'right' })
+  await using wrong = await NatsServer.start({ password: 'wrong' })
+  const refusals = 4
+  // Each dial is the next one's turn.
+  await using proxy = await Proxy.start([right, ...Array.from({ length: refusals }, () => wrong), right])
+  const url = `nats://baton:right@127.0.0.1:${proxy.port}`
+  const heard: unknown[] = []
+  const nats = await connectNats({ servers: [url], name: 'test' }, AbortSignal.timeout(10_000), (error) =>
+    heard.push(error),
+  )
+  const startedAtMs = performance.now()
+  proxy.cut()
+  await eventually('it was let in again', async () => proxy.connections === refusals + 2 && nats.nc.rtt())
+  expect(performance.now() - startedAtMs, 'it does not hammer at the door').toBeGreaterThan(500 * (refusals - 2))
+  expect(heard.map(isRefusal), 'it is said once').toEqual([true])
+  await nats.nc.close()
 })

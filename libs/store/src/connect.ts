@@ -32,15 +32,17 @@ export const REQUEST_TIMEOUT_MS = 1000
 
 /**
  * Connects, trying for as long as the signal allows: a process that starts before NATS waits for it. `onWaiting` hears why,
- * once while NATS is away and once while it does not let this user in. Afterwards the
- * client reconnects for ever and quickly; pings find a half-open socket within seconds.
+ * once while NATS is away and once while it does not let this user in. Afterwards the client reconnects for ever and
+ * quickly; pings find a half-open socket within seconds. A server that does not let this user in any more is asked again,
+ * less often: it may be one that has not yet read who may; `onWaiting` hears of it.
  */
 export async function connectNats(
   options: NatsOptions,
   signal: AbortSignal,
   onWaiting: (error: unknown) => void = () => undefined,
 ): Promise<Nats> {
-  const base = await connectionOptions(options)
+  const dials = new PacedDials()
+  const base = await connectionOptions(options, dials)
   // Once for each of the two: a server that was away may, when it is back, not let this user in.
   const told = new Set<boolean>()
   for (;;) {
@@ -49,6 +51,7 @@ export async function connectNats(
       const nc = await dial(base)
       const jsm = await jetstreamManager(nc, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS })
       const onDisconnect = disconnects(nc)
+      void followLogins(nc, dials, onWaiting).catch(() => undefined)
       const { inboxPrefix } = base
       return { nc, js: jetstream(nc, { timeout: REQUEST_TIMEOUT_MS }), jsm, inboxPrefix, onDisconnect }
     } catch (error) {
@@ -80,29 +83,48 @@ function disconnects(nc: NatsConnection): Nats['onDisconnect'] {
  */
 const inboxOf = (user: string): string => (/^[A-Za-z0-9_-]+$/.test(user) ? `_INBOX.${user}` : '_INBOX')
 
+/** Says once, each time, that a server does not let this user in any more, and has the client ask less often meanwhile. */
+async function followLogins(nc: NatsConnection, dials: PacedDials, onRefused: (error: unknown) => void): Promise<void> {
+  for await (const status of nc.status()) {
+    if (status.type === 'reconnect') dials.areRefused = false
+    if (status.type !== 'error' || !isRefusal(status.error) || dials.areRefused) continue
+    dials.areRefused = true
+    onRefused(status.error)
+  }
+}
+
 const DIAL_PAUSE_MS = { least: 50, jitter: 50 } as const
+const REFUSED_PAUSE_MS = { least: 500, jitter: 500 } as const
 
 /**
  * nats.js 3.4.0 takes the pause between two dials from the wall clock: one that has gone back by an hour since the last dial
  * makes it wait for that hour. Here the monotonic clock tells when it is time again; no wait at all then passes its test.
  */
-function pacedDials(): () => number {
-  let [dialledAtMs, pauseMs] = [Number.NEGATIVE_INFINITY, 0]
-  return () => {
-    if (performance.now() < dialledAtMs + pauseMs) return pauseMs
-    dialledAtMs = performance.now()
-    pauseMs = DIAL_PAUSE_MS.least + Math.random() * DIAL_PAUSE_MS.jitter
+class PacedDials {
+  areRefused = false
+  #dialledAtMs = Number.NEGATIVE_INFINITY
+  #pauseMs = 0
+
+  readonly pause = (): number => {
+    if (performance.now() < this.#dialledAtMs + this.#pauseMs) return this.#pauseMs
+    this.#dialledAtMs = performance.now()
+    const { least, jitter } = this.areRefused ? REFUSED_PAUSE_MS : DIAL_PAUSE_MS
+    this.#pauseMs = least + Math.random() * jitter
     return Number.NEGATIVE_INFINITY
   }
 }
 
-async function connectionOptions(options: NatsOptions): Promise<ConnectionOptions & { inboxPrefix: string }> {
+async function connectionOptions(
+  options: NatsOptions,
+  dials: PacedDials,
+): Promise<ConnectionOptions & { inboxPrefix: string }> {
   const credentials = credentialsOf(options.servers[0] ?? '')
   return {
     servers: options.servers.map(addressOf),
     name: options.name,
     maxReconnectAttempts: -1,
-    reconnectDelayHandler: pacedDials(),
+    ignoreAuthErrorAbort: true,
+    reconnectDelayHandler: dials.pause,
     waitOnFirstConnect: false,
     timeout: 1000,
     pingInterval: 2000,
