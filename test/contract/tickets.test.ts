@@ -1,14 +1,16 @@
+import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { readKey } from '@baton/store/bucket'
 import { connectNats } from '@baton/store/connect'
 import { BUCKET } from '@baton/store/names'
 import { ensureTopology } from '@baton/store/topology'
-import { eventually } from '../kit/eventually.ts'
+import { eventually, steadily } from '../kit/eventually.ts'
 import { forAllTests } from '../kit/for-all-tests.ts'
 import { askTicket, bearer, BY_SECRET, signToken, type Claims } from '../kit/issuer.ts'
 import { LocalEdge } from '../kit/local-edge.ts'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { NatsServer } from '../kit/nats-server.ts'
+import { Proxy } from '../kit/proxy.ts'
 import { SseClient } from '../kit/sse-client.ts'
 import { writeTopic } from '../kit/topics.ts'
 import { writeRange } from '../kit/write-events.ts'
@@ -248,4 +250,21 @@ test('an edge that asks for no tokens has nothing to make tickets of', async () 
   await using open = await LocalEdge.start(log.server.url)
   expect(await status(`${open.url}/tickets`, { method: 'POST' })).toBe(409)
   expect(await status(`${open.url}/runs/r1/events?ticket=any`)).toBe(200)
+})
+
+test('I8: who leaves while a ticket is looked up is not kept as a client', async () => {
+  await using proxy = await Proxy.start({ port: log.server.port })
+  await using slow = await LocalEdge.start(`nats://127.0.0.1:${proxy.port}`, AUTH)
+  const { ticket } = await makeTicket()
+  const held = proxy.holdUp()
+  const client = connect(slow.port, '127.0.0.1')
+  const { pathname, search } = new URL(stream(slow, ticket))
+  client.write(`GET ${pathname}${search} HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n\r\n`)
+  await eventually('the ticket is looked up', () => held.waiting().includes('KV_tickets'))
+  client.destroy()
+  await eventually('it has left', async () => (await slow.connections()) === 0)
+  held.flow()
+  const { edge } = slow
+  // Long enough for the answer that was under way.
+  await steadily('it is no client', () => edge.clients.size === 0 && edge.connections.clients === 0, 1000)
 })

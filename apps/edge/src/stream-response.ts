@@ -17,8 +17,12 @@ export class StreamResponse {
     this.#socket = socket
   }
 
-  /** A request that came behind another one on its connection has a socket only when that one is answered. */
+  /**
+   * A request that came behind another one on its connection has a socket only when that one is answered. Throws
+   * `unavailable` where the client has left already: nothing more would be heard of that.
+   */
   static async socketOf(response: ServerResponse): Promise<Socket> {
+    if (response.destroyed) throw new BatonError('unavailable', 'the client left while it was decided who it is')
     if (response.socket !== null) return response.socket
     return new Promise((resolve, reject) => {
       const settle = () => {
