@@ -236,3 +236,12 @@ test('the document says what each route asks for', async () => {
   expect(paths['/runs']?.['post']?.security).toEqual([{ bearer: [] }, { cookie: [] }])
   expect(paths['/topics/events']?.['get']?.security).toContainEqual({ ticket: [] })
 })
+
+test('a request that waits longer than its token lasts is answered at its end, also where that is no whole second', async () => {
+  await writeRange(log.nats, 'waited', 1, 1)
+  const exp = Date.now() / 1000 - 4 + 0.000_123
+  const headers = await holding({ subscribe: ['run:waited'] }, { exp })
+  const response = await ask('/runs/waited/history?from=now&wait=20', headers)
+  expect(response.status).toBe(200)
+  expect(await response.json()).toMatchObject({ events: [], ended: false })
+})

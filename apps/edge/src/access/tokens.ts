@@ -43,7 +43,8 @@ export class Tokens {
         .update(JSON.stringify([iss, sub]))
         .digest('base64url')}`,
       grants: grants.value,
-      endsAtMs: Math.min((exp + TOLERANCE_SECONDS) * 1000, Date.now() + LONGEST_MS),
+      // Some issuers write fractions of a second, which no timer takes in ms.
+      endsAtMs: Math.floor(Math.min((exp + TOLERANCE_SECONDS) * 1000, Date.now() + LONGEST_MS)),
       token: signedPartOf(token),
     }
   }
