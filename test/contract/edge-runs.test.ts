@@ -281,6 +281,11 @@ describe('the list', () => {
     expect(await list('state=waiting&label=odd:1')).toEqual({ ids: ['l-1', 'l-3'], next: null })
     expect(await list('state=ended')).toEqual({ ids: ['l-4'], next: null })
     expect((await ask('/runs?state=unknown')).status).toBe(400)
+    await writeStatus(log.nats, 'l-3', status())
+    await writeEvents(log.nats, 'l-3', [endEvent(1)])
+    await eventually('the list knows that it was begun', async () => (await list('state=waiting')).ids.length === 2)
+    // It has ended, though its status does not say so yet: who asks for those that run is not shown one that does not.
+    expect(await list('state=running')).toEqual({ ids: [], next: null })
     // More than a page ever has is no mistake: a page may be shorter than was asked for, and says where it goes on.
     expect(await list('limit=1000000')).toEqual({ ids: ['l-1', 'l-2', 'l-3', 'l-4'], next: null })
   })

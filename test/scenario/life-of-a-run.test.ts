@@ -1,6 +1,7 @@
 import { expect } from 'vitest'
 import { BUCKET } from '@baton/store/names'
 import { deleteKey, readKeyAtLeader, writeKey } from '@baton/store/bucket'
+import type { Nats } from '@baton/store/connect'
 import { readStatus } from '@baton/store/registry'
 import { eventually, steadily } from '../kit/eventually.ts'
 import { expectPromises } from '../kit/judge.ts'
@@ -42,12 +43,16 @@ test('a run is registered, cancelled, ended, and its id never stands for another
   })
 })
 
-test('a key deleted from the registry cancels the run', async ({ system, run }) => {
+const wishes: [string, (nats: Nats, run: string) => Promise<unknown>][] = [
+  ['a key deleted from the registry', (nats, run) => deleteKey(nats, BUCKET.runs, run)],
+  ['a record of nothing but "cancel": true', (nats, run) => writeKey(nats, BUCKET.runs, run, '{"cancel":true}')],
+]
+test.for(wishes)('%s cancels the run', async ([, wish], { system, run }) => {
   const job = system.agents.job(run, { events: 10_000, perSecond: 50 })
   await system.register(run, { url: job.url })
   const client = system.follow(run)
   await client.untilEvents(5)
-  await deleteKey(system.store, BUCKET.runs, run)
+  await wish(system.store, run)
   const end = await client.until('stream.end', (frame) => frame.event === 'stream.end')
   expect(JSON.parse(end.data ?? '')).toMatchObject({ reason: 'cancelled' })
   await client.done

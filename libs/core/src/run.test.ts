@@ -75,6 +75,20 @@ describe('a record in KV runs', () => {
       value: { cancel: false, jobs: [{ cancel: 'http://a/x' }] },
     })
   })
+  test('of nothing but the flag is the wish too: whoever is in a hurry need not repeat what was wanted', () => {
+    for (const text of ['{"cancel":true}', '{"run":"r1","cancel":true}']) {
+      expect(parseRunRecord('r1', text)).toMatchObject({ ok: true, value: { run: 'r1', cancel: true, jobs: [] } })
+    }
+    for (const text of [
+      '{"cancel":false}',
+      '{"run":"r2","cancel":true}',
+      '{"jobs":[],"cancel":true}',
+      '{"x":1,"cancel":true}',
+    ]) {
+      expect(parseRunRecord('r1', text).ok).toBe(false)
+    }
+    expect(parseRunRecord('events', '{"cancel":true}').ok).toBe(false)
+  })
   test('that is not JSON says so', () =>
     expect(parseRunRecord('r1', 'nope')).toEqual({ ok: false, reason: 'is not JSON' }))
 })

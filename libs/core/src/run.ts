@@ -64,6 +64,7 @@ const runFields = {
 const jobSchema = z.strictObject(jobFields)
 export const manyJobsSchema = z.strictObject({ ...runFields, jobs: z.array(jobSchema).min(1).max(64) })
 export const oneJobSchema = z.strictObject({ ...runFields, ...jobFields })
+const wishSchema = z.strictObject({ run: runFields.run })
 
 export type JobSpec = {
   readonly job: string
@@ -108,15 +109,27 @@ const job = (fields: z.infer<typeof jobSchema>, at: number): JobSpec => ({
 
 /** Checks a registration and brings it to its normal form under the id `run`. */
 export function parseRegistration(run: string, body: unknown): Parsed<RunSpec> {
+  const isObject = typeof body === 'object' && body !== null && !Array.isArray(body)
+  if (!isObject && isRunId(run)) return { ok: false, reason: 'must be a JSON object' }
+  return isObject && 'jobs' in body
+    ? parseAs(manyJobsSchema, run, body, ({ jobs }) => jobs.map(job))
+    : parseAs(oneJobSchema, run, body, (fields) => [job(fields, 0)])
+}
+
+type RunFields = Omit<z.infer<typeof manyJobsSchema>, 'jobs'>
+
+function parseAs<T extends RunFields>(
+  schema: z.ZodType<T>,
+  run: string,
+  body: unknown,
+  jobsOf: (data: T) => JobSpec[],
+): Parsed<RunSpec> {
   if (!isRunId(run)) return { ok: false, reason: 'run: must match [A-Za-z0-9_-]{1,64} and not be "events"' }
-  if (typeof body !== 'object' || body === null || Array.isArray(body))
-    return { ok: false, reason: 'must be a JSON object' }
-  const many = 'jobs' in body
-  const found = many ? manyJobsSchema.safeParse(body) : oneJobSchema.safeParse(body)
+  const found = schema.safeParse(body)
   if (!found.success) return { ok: false, reason: complaints(found.error) }
   const { data } = found
   if (data.run !== undefined && data.run !== run) return { ok: false, reason: `run: is ${data.run}, expected ${run}` }
-  const jobs = 'jobs' in data ? data.jobs.map(job) : [job(data, 0)]
+  const jobs = jobsOf(data)
   const names = new Set(jobs.map(({ job }) => job))
   if (names.size < jobs.length) return { ok: false, reason: 'jobs: two jobs have the same name' }
   return {
@@ -135,7 +148,10 @@ export function parseRegistration(run: string, body: unknown): Parsed<RunSpec> {
   }
 }
 
-/** Reads a value of KV `runs`. There a top-level `cancel: true` is the wish to cancel; a text is the agent's cancel URL. */
+/**
+ * Reads a value of KV `runs`. There a top-level `cancel: true` is the wish to cancel, and may stand alone; a text is the
+ * agent's cancel URL.
+ */
 export function parseRunRecord(run: string, text: string): Parsed<RunSpec> {
   let body: unknown
   try {
@@ -147,7 +163,8 @@ export function parseRunRecord(run: string, text: string): Parsed<RunSpec> {
     return parseRegistration(run, body)
   }
   const { cancel, ...rest } = body as { cancel: boolean }
-  const found = parseRegistration(run, rest)
+  const isAlone = cancel && Object.keys(rest).every((field) => field === 'run')
+  const found = isAlone ? parseAs(wishSchema, run, rest, () => []) : parseRegistration(run, rest)
   return found.ok ? { ok: true, value: { ...found.value, cancel } } : found
 }
 

@@ -115,7 +115,8 @@ export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   for (let at = 0; at < Math.min(limit, page.length); at += VIEWS_AT_ONCE) {
     const part = page.slice(at, Math.min(limit, at + VIEWS_AT_ONCE))
     const views = await Promise.all(part.map(view))
-    shown.push(...views.filter((view) => view !== null))
+    // The log may say of one that it has ended: then it is none of those that run.
+    shown.push(...views.filter((view) => view !== null).filter((view) => state === undefined || view.state === state))
   }
   const last = page[limit - 1]
   return c.json({ runs: shown, next: page.length > limit && last !== undefined ? last.run : null }, 200)
