@@ -1,10 +1,52 @@
+import type { StreamConfig } from '@nats-io/jetstream'
 import { expect, test } from 'vitest'
+import { readConfig } from '@baton/service/config'
+import { commonVariables, topologyOf } from '@baton/service/variables'
 import { STREAM } from '@baton/store/names'
 import { createLog } from '@baton/service/log'
 import { makeTopology } from '@baton/store/make-topology'
 import { applyTopology, desiredTopology, ensureTopology, planTopology } from '@baton/store/topology'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 import { writeRange } from '../kit/write-events.ts'
+
+const DAY_NS = 86_400 * 1e9
+const GiB = 2 ** 30
+
+test('where nothing is said, streams and buckets have the names, subjects and limits that others count on', async () => {
+  await using log = await LogServer.start()
+  const { nats } = log
+  const options = topologyOf(readConfig({}, commonVariables))
+  await applyTopology(nats, await planTopology(nats, options), { allowLoss: true })
+  const configs = new Map<string, StreamConfig>()
+  for await (const { config } of nats.jsm.streams.list()) configs.set(config.name, config)
+  const buckets = ['runs', 'status', 'claims', 'heartbeats', 'tickets']
+  expect([...configs.keys()].sort()).toEqual(
+    ['RUNS', 'TOPICS', 'ALERTS', ...buckets.map((name) => `KV_${name}`)].sort(),
+  )
+  expect(configs.get('RUNS')).toMatchObject({
+    subjects: ['run.*', 'run.*.owner', 'run.*.cursor'],
+    republish: { src: 'run.*', dest: 'live.run.{{wildcard(1)}}' },
+    max_msgs_per_subject: 10_000,
+    max_age: 7 * DAY_NS,
+    max_bytes: 10 * GiB,
+    num_replicas: 1,
+  })
+  expect(configs.get('TOPICS')).toMatchObject({
+    subjects: ['topic.>'],
+    republish: { src: 'topic.>', dest: 'live.topic.>' },
+    max_msgs_per_subject: 1000,
+    max_age: DAY_NS,
+    max_bytes: 10 * GiB,
+    duplicate_window: 120 * 1e9,
+  })
+  expect(configs.get('ALERTS')).toMatchObject({ subjects: ['alert.run.*'], max_age: 7 * DAY_NS })
+  // What is wanted stays until somebody deletes it, and no value uncovers an older one.
+  for (const name of buckets) expect(configs.get(`KV_${name}`)).toMatchObject({ max_age: 0, max_msgs_per_subject: 1 })
+  for (const { description, metadata } of configs.values()) {
+    expect(description).toMatch(/^Baton: ./)
+    expect(metadata).toMatchObject({ app: 'baton', schema: '1' })
+  }
+})
 
 const kinds = (changes: readonly { kind: string }[]) => [...new Set(changes.map(({ kind }) => kind))]
 
