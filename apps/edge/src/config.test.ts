@@ -18,6 +18,27 @@ const JWT = {
   BATON_JWT_ISSUERS: 'https://issuer.example',
 }
 
+test('what holds where nothing is said', () => {
+  expect(readEdgeConfig({})).toMatchObject({
+    host: '127.0.0.1',
+    port: 8080,
+    graceMs: 25_000,
+    logLevel: 'info',
+    nats: { servers: ['nats://127.0.0.1:4222'] },
+    edge: {
+      auth: null,
+      heartbeatMs: 15_000,
+      clientBufferBytes: 262_144,
+      opensPerClient: 20,
+      opensTotal: 1000,
+      maxConnections: 10_000,
+      publishPerSecond: 1000,
+      maxAgeMs: 2_700_000,
+      topicStateUrl: null,
+    },
+  })
+})
+
 describe('who may come in', () => {
   test('everybody on a loopback host, which is the default', () => {
     for (const host of [undefined, '127.0.0.1', '127.0.0.2', 'localhost', '::1']) {

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { ConfigError } from '@baton/service/config'
 import { relayConfig } from './config.ts'
@@ -13,6 +14,20 @@ function complaints(environment: Record<string, string>): readonly string[] {
 }
 
 describe('the variables of a relay', () => {
+  test('need not be given', () => {
+    expect(relayConfig({})).toMatchObject({
+      relay: hostname(),
+      capacity: 2000,
+      healthPort: 0,
+      claim: { ttlMs: 15_000, renewMs: 5000 },
+      beatMs: 200,
+      heartbeatWriteMs: 5000,
+      livenessTtlMs: 300_000,
+      progressTtlMs: 3_600_000,
+      upstream: { silenceMs: 1_800_000, giveUpMs: 1_800_000, allow: [] },
+    })
+  })
+
   test('that are wrong are all named before anything starts', () => {
     const environment = {
       BATON_BEAT_MS: 'often',
