@@ -1,4 +1,4 @@
-import type { Beat } from '@baton/core/records'
+import { WATCHDOG, type Beat } from '@baton/core/records'
 import type { Nats } from '@baton/store/connect'
 import { onBeats } from '@baton/store/peers'
 
@@ -17,6 +17,8 @@ export class Relays {
     onBeats(
       nats,
       (beat) => {
+        // One that ends an orphan beats as a relay does, so that relays leave its claim alone.
+        if (beat.relay === WATCHDOG) return
         if (this.#beats.has(beat.boot) || this.#beats.size < MAX_RELAYS) {
           this.#beats.set(beat.boot, { beat, atMs: performance.now() })
         }
