@@ -18,7 +18,10 @@ export type LastMessage = {
 const LIST_STALL_MS = 2000
 const LIST_ATTEMPTS = 3
 
-/** The newest message of every subject of a stream, through a consumer made for this one reading. Throws `unavailable`. */
+/**
+ * The newest message of every subject of a stream, through a consumer made for this one reading: no older than what its
+ * leader had when it was begun. Throws `unavailable`.
+ */
 export async function listLast(nats: Nats, stream: string, signal: AbortSignal): Promise<LastMessage[]> {
   for (let attempt = 1; ; attempt++) {
     signal.throwIfAborted()
@@ -36,7 +39,8 @@ async function listOnce(nats: Nats, stream: string): Promise<LastMessage[]> {
   const found: LastMessage[] = []
   try {
     const { num_pending: pending } = await consumer.info(true)
-    if (pending === 0) return found
+    let end = pending === 0 ? await newestIn(nats, stream) : null
+    if (end === 0) return found
     const messages = await consumer.consume({ max_messages: 1000, expires: 2 * LIST_STALL_MS })
     const stall = setInterval(() => void messages.close(), LIST_STALL_MS)
     let whole = false
@@ -44,10 +48,10 @@ async function listOnce(nats: Nats, stream: string): Promise<LastMessage[]> {
       for await (const message of messages) {
         stall.refresh()
         found.push(lastMessage(message))
-        if (message.info.pending === 0) {
-          whole = true
-          break
-        }
+        // What was written anew meanwhile stands behind all the others, and is not counted yet as still to come.
+        if (message.info.pending === 0) end ??= await newestIn(nats, stream)
+        whole = end !== null && message.seq >= end
+        if (whole) break
       }
     } finally {
       clearInterval(stall)
@@ -57,6 +61,17 @@ async function listOnce(nats: Nats, stream: string): Promise<LastMessage[]> {
     return found
   } finally {
     await consumer.delete().catch(() => undefined)
+  }
+}
+
+/** The sequence of the newest message kept, by the word of the stream's leader; 0 where none is. */
+async function newestIn(nats: Nats, stream: string): Promise<number> {
+  try {
+    return (await nats.jsm.streams.getMessage(stream, { last_by_subj: '>' }))?.seq ?? 0
+  } catch (error) {
+    const known = fromNats(error, `list ${stream}`)
+    if (known.code === 'not_found') return 0
+    throw known
   }
 }
 
