@@ -52,13 +52,22 @@ export function watchBucket(
       const before = newest
       const listed = await listKeys(nats, bucket, signal)
       const keys = new Set(listed.map((entry) => entry.key))
-      for (const entry of listed) take(entry)
+      for (const [key, revision] of gone) if (revision <= before) gone.delete(key)
+      for (const entry of listed) {
+        const known = entries.get(entry.key)?.revision ?? 0
+        // A list is as new as what its leader has: behind what was known before, it is of a bucket that was made anew, or
+        // of a NATS that came back with older data.
+        if (known <= before && entry.revision < known) entries.delete(entry.key)
+        take(entry)
+      }
       for (const [key, entry] of entries) {
         if (keys.has(key) || entry.revision > before) continue
         entries.delete(key)
         onChange({ key, value: null, revision: entry.revision })
       }
-      for (const [key, revision] of gone) if (revision <= before) gone.delete(key)
+      newest = 0
+      for (const { revision } of entries.values()) newest = Math.max(newest, revision)
+      for (const revision of gone.values()) newest = Math.max(newest, revision)
     },
   }
 }
