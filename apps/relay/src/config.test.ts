@@ -48,3 +48,15 @@ describe('the variables of a relay', () => {
     expect(relayConfig({ BATON_UPSTREAM_ALLOW: allow.join(', ') }).upstream.allow).toEqual(allow)
   })
 })
+
+test.each(['BATON_CLAIM_RENEW_MS', 'BATON_HEARTBEAT_WRITE_MS', 'BATON_UPSTREAM_SILENCE_MS'])(
+  '%s is no longer than a timer can wait: a longer one would end at once, again and again',
+  (name) => {
+    const longest = 2 ** 31 - 1
+    const claimTtl = { BATON_CLAIM_TTL_MS: String(3 * longest) }
+    expect(() => relayConfig({ ...claimTtl, [name]: String(longest) })).not.toThrow()
+    expect(() => relayConfig({ ...claimTtl, [name]: String(longest + 1) })).toThrow(
+      `${name}: must be at most ${longest}`,
+    )
+  },
+)

@@ -6,6 +6,8 @@ import { LOG_LEVELS } from './log.ts'
 
 const GiB = 2 ** 30
 const day = 86_400_000
+/** Node waits no longer than this: a timer for more ends at once. */
+const LONGEST_WAIT_MS = 2 ** 31 - 1
 
 /** The variables every app knows. */
 export const commonVariables = {
@@ -73,10 +75,10 @@ export const relayVariables = {
   BATON_RELAY_CAPACITY: whole(2000, 1, 100_000),
   BATON_HEALTH_PORT: whole(0, 0, 65_535),
   BATON_CLAIM_TTL_MS: whole(15_000, 1000),
-  BATON_CLAIM_RENEW_MS: whole(5000, 50),
+  BATON_CLAIM_RENEW_MS: whole(5000, 50, LONGEST_WAIT_MS),
   BATON_BEAT_MS: whole(200, 20, 60_000),
-  BATON_HEARTBEAT_WRITE_MS: whole(5000, 100),
-  BATON_UPSTREAM_SILENCE_MS: whole(1_800_000, 100),
+  BATON_HEARTBEAT_WRITE_MS: whole(5000, 100, LONGEST_WAIT_MS),
+  BATON_UPSTREAM_SILENCE_MS: whole(1_800_000, 100, LONGEST_WAIT_MS),
   BATON_UPSTREAM_ALLOW: list,
   BATON_UPSTREAM_GIVE_UP_MS: whole(1_800_000, 0),
   BATON_MAX_EVENT_BYTES: whole(0, 0),
