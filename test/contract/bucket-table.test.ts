@@ -5,6 +5,9 @@ import { BUCKET } from '@baton/store/names'
 import { ensureTopology } from '@baton/store/topology'
 import { LogServer, SMALL_TOPOLOGY } from '../kit/log-server.ts'
 
+type Pair = readonly [string, string | null]
+const byKey = ([one]: Pair, [other]: Pair): number => one.localeCompare(other)
+
 test('a bucket that was made anew, where revisions begin again, is known as it is after a sweep', async () => {
   await using log = await LogServer.start()
   const over = new AbortController()
@@ -21,13 +24,13 @@ test('a bucket that was made anew, where revisions begin again, is known as it i
   await write('new', 'after')
   changes.length = 0
   await table.sweep()
-  const known = [...table.entries.values()].map(({ key, value }) => [key, value])
-  expect(known.sort()).toEqual([
+  const known = [...table.entries.values()].map(({ key, value }): Pair => [key, value])
+  expect(known.toSorted(byKey)).toEqual([
     ['new', 'after'],
     ['stays', 'after'],
   ])
   expect(table.revision('stays')).toBe(revision)
-  expect(changes.map(({ key, value }) => [key, value]).sort()).toEqual([
+  expect(changes.map(({ key, value }): Pair => [key, value]).toSorted(byKey)).toEqual([
     ['gone', null],
     ['new', 'after'],
     ['same', null],
