@@ -2,10 +2,18 @@ import { defineConfig } from 'vitest/config'
 
 const limits = { testTimeout: 30_000, hookTimeout: 30_000 }
 
+/** What wants the machine for itself: its load is as much as two cores carry, or its faults are judged by the clock. */
+const alone = ['test/scenario/gateway-load.test.ts', 'test/fault/fault-run.test.ts']
+
+/**
+ * Most tests wait most of their time, so several files run at once, however few cores there are: first all that can bear
+ * others beside it, then what is to be alone.
+ */
+const together = { maxWorkers: 4, sequence: { groupOrder: 0 } }
+
 /**
  * `unit` needs nothing but Node, `contract` a nats-server, `scenario` whole processes, `fault` kills them. Each file
- * starts the servers it needs on free ports. One after the other: what kills processes and waits for the survivors
- * wants the machine for itself.
+ * starts the servers it needs on free ports.
  */
 export default defineConfig({
   test: {
@@ -13,6 +21,7 @@ export default defineConfig({
       {
         test: {
           ...limits,
+          ...together,
           name: 'unit',
           include: [
             'libs/*/src/**/*.test.ts',
@@ -22,28 +31,37 @@ export default defineConfig({
             'test/check/**/*.test.ts',
             'test/simulation/**/*.test.ts',
           ],
-          sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...limits, name: 'contract', include: ['test/contract/**/*.test.ts'], sequence: { groupOrder: 1 } } },
+      { test: { ...limits, ...together, name: 'contract', include: ['test/contract/**/*.test.ts'] } },
       {
         test: {
           ...limits,
+          ...together,
           name: 'scenario',
           testTimeout: 120_000,
           include: ['test/scenario/**/*.test.ts'],
-          fileParallelism: false,
-          sequence: { groupOrder: 2 },
+          exclude: alone,
         },
       },
       {
         test: {
           ...limits,
+          ...together,
           name: 'fault',
           testTimeout: 600_000,
           include: ['test/fault/**/*.test.ts'],
+          exclude: alone,
+        },
+      },
+      {
+        test: {
+          ...limits,
+          name: 'alone',
+          testTimeout: 600_000,
+          include: alone,
           fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 1 },
         },
       },
     ],

@@ -162,7 +162,7 @@ test(
     const setup = await batonAnswer(url('operator'), ['setup'], { ...trust, ...small })
     expect(setup.code, setup.output).toBe(0)
     const relay = stack.use(await startRelay('relay-1', { natsUrl: url('relay'), environment: { ...trust, ...small } }))
-    expect(relay.output).toContain('relay.ready')
+    await relay.child.said(/"relay\.ready"/)
     // Without knowing who signed it, nobody takes it.
     const stranger = await batonAnswer(url('operator'), ['runs', 'ls'])
     expect(stranger.code).toBe(3)

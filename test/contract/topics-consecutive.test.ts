@@ -79,7 +79,8 @@ test('I2: clients that come, go and come back to topics that forget quickly see 
         reconnects: false,
         ...(lastEventId === null ? {} : { lastEventId }),
       })
-      await client.until(`${stays} frames`, () => client.frames.length >= stays, 20_000)
+      // On a loaded machine almost all is gone by the time that it is read: a reset and one event, again and again.
+      await client.until(`${stays} frames`, () => client.frames.length >= stays, 60_000)
       await client.close()
       reader.check(client.frames)
       tally.visits++
@@ -100,4 +101,4 @@ test('I2: clients that come, go and come back to topics that forget quickly see 
   }
   expect(tally.visits).toBe(96)
   expect(tally.resets).toBeGreaterThan(3)
-}, 120_000)
+}, 240_000)

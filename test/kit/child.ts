@@ -5,6 +5,10 @@ import { eventually } from './eventually.ts'
 /** How much of a child's output is kept: the last of it, which says why it died. */
 const MAX_OUTPUT_CHARS = 4_000_000
 
+/** Where Node keeps what it has compiled, which changes nothing but how soon a process has started. */
+const compiled = process.env['NODE_COMPILE_CACHE']
+const COMPILED = compiled === undefined ? {} : { NODE_COMPILE_CACHE: compiled }
+
 /** Every child this process has started and not yet seen end: none may survive it. */
 const living = new Set<ChildProcess>()
 process.on('exit', () => {
@@ -30,7 +34,10 @@ export class Child {
 
   constructor(name: string, command: string, args: readonly string[], environment: Readonly<Record<string, string>>) {
     this.name = name
-    this.#process = spawn(command, args, { env: environment, stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#process = spawn(command, args, {
+      env: { ...COMPILED, ...environment },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     living.add(this.#process)
     const take = (chunk: string) => {
       this.#output = (this.#output + chunk).slice(-MAX_OUTPUT_CHARS)

@@ -142,9 +142,10 @@ export class SseClient {
       () => {
         if (this.breach !== null) throw this.breach
         const found = this.frames.find(fits)
-        if (found === undefined)
-          throw new Error(`${this.frames.length} frames, the last: ${JSON.stringify(this.frames.at(-1))}`)
-        return found
+        if (found !== undefined) return found
+        const last = this.frames.at(-1)
+        const ago = last === undefined ? '' : ` (${Date.now() - last.atMs} ms ago)`
+        throw new Error(`${this.frames.length} frames, the last: ${JSON.stringify(last)}${ago}`)
       },
       withinMs === undefined ? {} : { withinMs },
     )

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { endAll } from './execute.js'
 import { handOver } from './hand-over.js'
-import { programs, root } from './places.js'
+import { compiled, programs, root } from './places.js'
 import { say, SetupError } from './say.js'
 import { helpText, asksForHelp } from './help.js'
 import { setUp } from './set-up.js'
@@ -56,6 +56,7 @@ async function main([name = '', ...args]) {
     return 0
   }
   const env = {
+    NODE_COMPILE_CACHE: compiled,
     ...process.env,
     TURBO_TELEMETRY_DISABLED: '1',
     PATH: [join(root, 'node_modules', '.bin'), programs, process.env.PATH ?? ''].join(delimiter),

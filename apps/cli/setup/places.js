@@ -10,3 +10,6 @@ export const house = join(root, '.baton')
 
 /** Programs the set-up brought. */
 export const programs = join(house, 'bin')
+
+/** What Node has compiled once: a process of ours starts in half the time with it. */
+export const compiled = join(house, 'compiled')

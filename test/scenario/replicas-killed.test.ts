@@ -1,0 +1,75 @@
+import { rm } from 'node:fs/promises'
+import { STREAM } from '@baton/store/names'
+import { expect } from 'vitest'
+import type { LogEntry } from '../kit/history.ts'
+import { ManyRuns, ownersAfter } from '../kit/many-runs.ts'
+import { testWithSystem, type System } from '../kit/system.ts'
+
+/** The promises with three replicas, while nodes are killed. A leader's death stops writes for seconds. */
+const test = testWithSystem({ relays: 2, edges: 2, cluster: {} })
+
+const RUNS = 16
+const SCRIPT = { events: 1000, perSecond: 50 }
+
+/** No other relay than its own has stored an owner record of a run after this sequence. */
+function expectKept(
+  { relays }: System,
+  owners: ReadonlyMap<string, string>,
+  logs: ReadonlyMap<string, readonly LogEntry[]>,
+  since: number,
+) {
+  for (const [run, boot] of owners) {
+    const others = ownersAfter(logs.get(run) ?? [], since).filter((one) => one !== boot)
+    const said = relays.flatMap(({ output }) => output.split('\n').filter((line) => line.includes(`"${run}"`)))
+    expect(others, [`${run} was ${boot}'s`, ...said].join('\n')).toEqual([])
+  }
+}
+
+const lastSequence = async (system: System) => (await system.store.jsm.streams.info(STREAM.runs)).state.last_seq
+
+test('I1 I2 I3 I4: the leader of the log killed with 16 runs writing costs nothing, and no relay a run', async ({
+  system,
+  run,
+}) => {
+  await using runs = await ManyRuns.start(system, run, RUNS, SCRIPT)
+  const owners = await runs.owners()
+  const leader = await system.cluster.leaderOf(STREAM.runs)
+  const since = await lastSequence(system)
+  await leader.kill()
+  await runs.flow()
+  expect((await system.cluster.leaderOf(STREAM.runs)).name).not.toBe(leader.name)
+  await leader.start()
+  expectKept(system, owners, await runs.finish(), since)
+})
+
+test('I1 I2 I3: each node killed in turn, with whoever is connected to it, costs nothing, and no relay a run', async ({
+  system,
+  run,
+}) => {
+  await using runs = await ManyRuns.start(system, run, 4, { ...SCRIPT, events: 2000 })
+  const owners = await runs.owners()
+  const since = await lastSequence(system)
+  for (const node of system.cluster.nodes) {
+    await node.kill()
+    await runs.flow()
+    await node.start()
+    await system.cluster.healthy()
+  }
+  expectKept(system, owners, await runs.finish(), since)
+})
+
+test('I1 I2 I4: all nodes killed at once and started again cost nothing', async ({ system, run }) => {
+  await using runs = await ManyRuns.start(system, run, 4, SCRIPT)
+  await Promise.all(system.cluster.nodes.map((node) => node.kill()))
+  await Promise.all(system.cluster.nodes.map((node) => node.start()))
+  await runs.finish()
+})
+
+test('I4: a node that comes back with an empty disk gets everything from the others', async ({ system, run }) => {
+  await using runs = await ManyRuns.start(system, run, 4, SCRIPT)
+  const follower = await system.cluster.followerOf(STREAM.runs)
+  await follower.kill()
+  await rm(follower.dataFolder, { recursive: true })
+  await follower.start()
+  await runs.finish()
+})
