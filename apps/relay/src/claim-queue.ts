@@ -10,7 +10,7 @@ const PASSING_RETRY_MS = { least: 250, most: 1000 }
 const DECLINED_DELAY_MS = 3000
 const DECLINED_KEPT = 10_000
 
-type Wait = { readonly timer: NodeJS.Timeout; readonly isBackoff: boolean }
+type Wait = { readonly timer: NodeJS.Timeout; readonly for: 'turn' | 'backoff' | 'answer' }
 
 type Failures = { readonly count: number; readonly isPassing: boolean }
 
@@ -26,19 +26,24 @@ export class ClaimQueue {
 
   /** Whether a run is about to be gone for that is not merely backing off. */
   get isClaiming(): boolean {
-    return [...this.#waits.values()].some(({ isBackoff }) => !isBackoff)
+    return [...this.#waits.values()].some((wait) => wait.for !== 'backoff')
   }
 
   /** Goes for `run` once its turn has come, its backoff is over, and others had the chance it owes them. */
   add(run: string, turnMs: number, isAlone: boolean, go: () => void): void {
     const backoffMs = this.#backoffMs(run)
     const declinedMs = this.#declined.has(run) && !isAlone ? DECLINED_DELAY_MS : 0
-    this.#wait(run, turnMs + backoffMs + declinedMs, backoffMs > 0, go)
+    this.#wait(run, turnMs + backoffMs + declinedMs, backoffMs > 0 ? 'backoff' : 'turn', go)
   }
 
   /** Looks at `run` again after `waitMs`, when more is known of its owner. */
   askAgain(run: string, waitMs: number, look: () => void): void {
-    this.#wait(run, waitMs, false, look)
+    this.#wait(run, waitMs, 'answer', look)
+  }
+
+  /** What was asked of a run's owner is known: nothing is left to wait for. */
+  answered(run: string): void {
+    if (this.#waits.get(run)?.for === 'answer') this.drop(run)
   }
 
   drop(run: string): void {
@@ -74,12 +79,12 @@ export class ClaimQueue {
     return true
   }
 
-  #wait(run: string, waitMs: number, isBackoff: boolean, then: () => void): void {
+  #wait(run: string, waitMs: number, reason: Wait['for'], then: () => void): void {
     const timer = setTimeout(() => {
       this.#waits.delete(run)
       then()
     }, waitMs)
-    this.#waits.set(run, { timer, isBackoff })
+    this.#waits.set(run, { timer, for: reason })
   }
 
   #backoffMs(run: string): number {

@@ -206,7 +206,10 @@ export class Relay {
 
   #onDead(boot: string, how: string): void {
     this.metrics.peersDead.inc({ how })
-    for (const run of this.#known.claimedBy(boot)) this.#consider(run, 'dead')
+    for (const run of this.#known.claimedBy(boot)) {
+      this.#queue.answered(run)
+      this.#consider(run, 'dead')
+    }
   }
 
   #decide(run: string) {

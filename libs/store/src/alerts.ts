@@ -41,7 +41,7 @@ export async function listAlerts(nats: Nats, signal: AbortSignal): Promise<Map<s
   const prefix = alertSubject('').length
   const last = await listLast(nats, STREAM.alerts, signal)
   return new Map(
-    last.map(({ subject, sequence, data }) => [subject.slice(prefix), { sequence, alert: parseAlert(data) }]),
+    last.map(({ subject, seq, data }) => [subject.slice(prefix), { sequence: seq, alert: parseAlert(data) }]),
   )
 }
 

@@ -106,18 +106,16 @@ export type Listed = {
   readonly storedAtMs: number
 }
 
-/** Every key with a value, through a consumer made for this one reading. Throws `unavailable`. */
+/** Every key with a value. Throws `unavailable`. */
 export async function listKeys(nats: Nats, bucket: Bucket, signal: AbortSignal): Promise<Listed[]> {
   const prefix = keySubject(bucket, '').length
   const messages = await listLast(nats, bucketStream(bucket), signal)
-  return messages
-    .filter(({ headers }) => !isGone(headers))
-    .map(({ subject, sequence, data, storedAtMs }) => ({
-      key: subject.slice(prefix),
-      value: utf8.decode(data),
-      revision: sequence,
-      storedAtMs,
-    }))
+  return messages.filter(hasValue).map(({ subject, seq, data, headers }) => ({
+    key: subject.slice(prefix),
+    value: utf8.decode(data),
+    revision: seq,
+    storedAtMs: Date.parse(headers.stamped('Nats-Time-Stamp') ?? ''),
+  }))
 }
 
 /**
