@@ -55,7 +55,7 @@ export class Feeds {
   /** What the rings of all feeds hold. */
   get ringsBytes(): number {
     let bytes = 0
-    for (const { feed } of this.#feeds.values()) bytes += feed.ring.bytes
+    for (const { feed } of this.#feeds.values()) bytes += feed.ring.bytes + feed.ring.rowsBytes
     return bytes
   }
 

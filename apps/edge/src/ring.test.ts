@@ -147,3 +147,15 @@ describe('a ring’s bound', () => {
     expect(one.take(2, ALL, MUCH)).toMatchObject({ next: 3, place: { mark: 1 } })
   })
 })
+
+test('I7: however many filters a client comes with, what was made for them stays within a bound', () => {
+  const one = ring(...Array.from({ length: 2000 }, (_, at) => at + 1))
+  const whole = 2000 * text(one.take(1999, ALL, MUCH)).length
+  for (let at = 0; at < 200; at++) {
+    const view = createView('plain', ['output', `never ${at}`], true)
+    const batch = one.take(0, view, MUCH)
+    expect(text(batch)).toHaveLength(text(one.take(0, ALL, MUCH)).length)
+    expect(one.rowsBytes).toBeLessThan(4 * 2 ** 20 + whole)
+  }
+  expect(200 * whole).toBeGreaterThan(16 * 2 ** 20)
+})

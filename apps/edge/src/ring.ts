@@ -35,6 +35,14 @@ export type Batch = {
   readonly ends: boolean
 }
 
+/**
+ * Rows of entries, made into bytes for several clients at once, hold no more than this in one ring, or one row where that is
+ * larger; then they are made anew. Else a client that comes with ever other filters would have ever more of them made.
+ */
+const ROWS_BYTES = 4 * 2 ** 20
+/** A row and its place in the map cost about this much beside its bytes and its key. */
+const ROW_OVERHEAD_BYTES = 256
+
 /** Where the marks of a sequence are indexes they count; where they are times they only tell streams apart. */
 export type Marks = 'indexes' | 'times'
 
@@ -52,6 +60,7 @@ export class Ring {
   #losses: { readonly from: number; readonly until: number }[] = []
   #bytes = 0
   #batches = new Map<string, Batch>()
+  #rowsBytes = 0
   readonly #marks: Marks
 
   constructor(base: Position, marks: Marks = 'indexes') {
@@ -83,12 +92,17 @@ export class Ring {
     return this.#bytes
   }
 
+  /** What the rows hold that were made of its entries. */
+  get rowsBytes(): number {
+    return this.#rowsBytes
+  }
+
   push(entry: Entry): void {
     this.#entries.push(entry)
     this.#bytes += entry.bytes
     const { lossUntil } = entry
     if (lossUntil !== undefined) this.#losses.push({ from: entry.place.sequence, until: lossUntil })
-    this.#batches.clear()
+    this.#forgetRows()
   }
 
   /** Forgets the oldest entries until at most so many bytes are kept; whoever wanted them must read the log. */
@@ -103,7 +117,7 @@ export class Ring {
     this.#entries = this.#entries.slice(drop)
     this.#first += drop
     this.#losses = this.#losses.filter(({ until }) => until >= this.#base.sequence)
-    this.#batches.clear()
+    this.#forgetRows()
   }
 
   /** Forgets everything and goes on after another place: the log was begun anew. */
@@ -167,8 +181,16 @@ export class Ring {
     const made = this.#batches.get(key)
     if (made !== undefined) return made
     const batch = this.#make(number, view, maxBytes)
+    const bytes = (batch.bytes?.length ?? 0) + 2 * key.length + ROW_OVERHEAD_BYTES
+    if (this.#rowsBytes + bytes > ROWS_BYTES) this.#forgetRows()
     this.#batches.set(key, batch)
+    this.#rowsBytes += bytes
     return batch
+  }
+
+  #forgetRows(): void {
+    this.#batches.clear()
+    this.#rowsBytes = 0
   }
 
   #make(number: number, view: View, maxBytes: number): Batch {
