@@ -7,10 +7,11 @@ import type { JobSpec, RunSpec } from '@baton/core/run'
 import { endState } from '@baton/core/run-state'
 import type { Log } from '@baton/service/log'
 import type { Slots } from '@baton/service/slots'
-import { pause, whenAborted } from '@baton/service/sleep'
+import { whenAborted } from '@baton/service/sleep'
 import type { HeldClaim } from '@baton/store/claims'
 import type { Nats } from '@baton/store/connect'
 import { endEvent, finishEnd, storedEnd, type End } from '@baton/store/end-run'
+import { pulsing } from '@baton/store/pulsing'
 import { readCursors } from '@baton/store/read-cursors'
 import { readEvents } from '@baton/store/write-log'
 import { takeEpoch } from '@baton/store/take-epoch'
@@ -128,7 +129,7 @@ class RunOwner {
       this.#log.info({ epoch: fence.epoch, index: tail.last?.index ?? tail.checkpoint?.index ?? 0 }, 'run.owned')
       const { spec } = this.#owned
       const run = { id: spec.run, jobs: spec.jobs.map(({ job }) => job), terminalTypes: this.#terminalTypes }
-      const cursors = await readCursors(this.#deps.nats, run, tail, this.#writing)
+      const cursors = await this.#pulsing(readCursors(this.#deps.nats, run, tail, this.#writing))
       const nextIndex = Math.max(tail.last?.index ?? 0, cursors.index) + 1
       this.#appender = new Appender(
         {
@@ -173,7 +174,7 @@ class RunOwner {
     void this.#status.keep(this.#writing)
     void this.#appender.run().catch((error: unknown) => this.#over.abort(error))
     const tails = this.#owned.spec.jobs.map((job) => this.#tail(job, tailing))
-    const end = await this.#pulsing(this.#decide(Promise.all(tails), tailing))
+    const end = await this.#pulsing(this.#decide(Promise.all(tails), tailing), () => this.#checkpoints.writeByAge())
     reading.abort(new Error('nothing more is read'))
     // Every one of them: what a job that waits for room has still in hand must not come behind the end.
     await this.#pulsing(Promise.allSettled(tails))
@@ -305,17 +306,8 @@ class RunOwner {
     return 'ended'
   }
 
-  /** Waits for `work` with signs of life: they are this wait's and no timer's, so a task that hangs loses its claim. */
-  async #pulsing<T>(work: Promise<T>): Promise<T> {
-    const done = new AbortController()
-    const watched = work.finally(() => done.abort(new Error('done')))
-    watched.catch(() => undefined)
-    while (!done.signal.aborted) {
-      this.#owned.claim.pulse()
-      this.#checkpoints.writeByAge()
-      await pause(this.#owned.claim.pulseMs, done.signal)
-    }
-    return await watched
+  #pulsing<T>(work: Promise<T>, onPulse?: () => void): Promise<T> {
+    return pulsing(this.#owned.claim, work, onPulse)
   }
 }
 

@@ -9,6 +9,7 @@ import { REQUEST_TIMEOUT_MS, type Nats } from '@baton/store/connect'
 import { endEvent, finishEnd, storedEnd, type End } from '@baton/store/end-run'
 import { readProgressRevision } from '@baton/store/heartbeats'
 import { BUCKET } from '@baton/store/names'
+import { pulsing } from '@baton/store/pulsing'
 import { readCursors } from '@baton/store/read-cursors'
 import { append, readOwner, type Fence } from '@baton/store/write-log'
 import { takeEpoch } from '@baton/store/take-epoch'
@@ -67,14 +68,15 @@ async function end(
   const { run: id, jobs, jobStatuses } = orphan
   const terminalTypes = orphan.terminalTypes ?? DEFAULT_TERMINAL_TYPES
   const finish = async (end: End, fence: Fence, checkpoint: Checkpoint): Promise<End> => {
-    await finishEnd(end, { nats, fence, owner: self, jobs: jobStatuses, checkpoint, logAgeMs }, signal)
+    const deps = { nats, fence, owner: self, jobs: jobStatuses, checkpoint, logAgeMs }
+    await pulsing(claim, finishEnd(end, deps, signal))
     return end
   }
   for (let expected = ownerSequence; ;) {
     claim.pulse()
     const { fence, tail } = await takeEpoch(nats, claim, self, expected, signal)
     claim.setEpoch(fence.epoch)
-    const cursors = await readCursors(nats, { id, jobs, terminalTypes }, tail, signal)
+    const cursors = await pulsing(claim, readCursors(nats, { id, jobs, terminalTypes }, tail, signal))
     // It had ended already, and whoever wrote that did not live to say so; or our own append was stored after all.
     if (tail.last?.type === END) return await finish(storedEnd(tail.last), fence, cursors)
     const index = Math.max(tail.last?.index ?? 0, cursors.index) + 1
