@@ -106,6 +106,19 @@ describe('registering', () => {
     expect(await readRegistration(log.nats, 'bad')).toBeNull()
   })
 
+  test('what is no UTF-8 is refused, and a mark that says it is UTF-8 is passed by', async () => {
+    const bytes = (label: Uint8Array, before = '') =>
+      Buffer.concat([
+        Buffer.from(`${before}{"run":"bytes","url":"${URL_OF_AGENT}","labels":{"a":"`),
+        label,
+        Buffer.from('"}}'),
+      ])
+    const send = (body: Buffer) => ask('/runs', { method: 'POST', body: new Uint8Array(body) })
+    expect(await send(bytes(Buffer.from([0xe9])))).toMatchObject({ status: 400, body: { code: 'invalid' } })
+    const made = await send(bytes(Buffer.from('é'), '\uFEFF'))
+    expect(made).toMatchObject({ status: 201, body: { labels: { a: 'é' } } })
+  })
+
   test('more than a registration can be is refused', async () => {
     expect(await post('/runs', `"${'x'.repeat(300_000)}"`)).toMatchObject({ status: 413 })
   })

@@ -115,6 +115,14 @@ describe('as JSON', () => {
     expect(await post('/topics', '{"topic":9007199254740993,"data":1}')).toMatchObject({ status: 400 })
   })
 
+  test('a byte order mark is data where the body is, and none where the body is JSON', async () => {
+    const plain = await post('/topics/marked', '\uFEFFa')
+    const stored = await log.nats.jsm.streams.getMessage(STREAM.topics, { seq: plain.body.sequence })
+    expect([...(stored?.data ?? [])]).toEqual([0xef, 0xbb, 0xbf, 0x61])
+    const json = await post('/topics', '\uFEFF{"topic":"marked","data":"a"}')
+    expect(json.status).toBe(201)
+  })
+
   test('half a character is no text: 400, where it would be stored as another one', async () => {
     const before = await lastSequence()
     expect(await post('/topics', '{"topic":"json.3","data":"a\\ud800b"}')).toMatchObject({ status: 400 })

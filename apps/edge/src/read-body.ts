@@ -1,8 +1,18 @@
+import { BatonError } from '@baton/core/errors'
 import { Problem } from './problem.ts'
 
-/** The whole body of a request as text, whatever bytes it holds. */
-export const readBody = async (request: Request, limitBytes: number): Promise<string> =>
-  new TextDecoder().decode(await readBytes(request, limitBytes))
+/**
+ * The whole body of a request as text: the 413 as `readBytes` throws it, and a 400 for what is no UTF-8. A byte order mark
+ * is `data` where the body is stored as it came; else it says how to read what follows, and is passed by.
+ */
+export async function readText(request: Request, limitBytes: number, mark?: 'data'): Promise<string> {
+  const bytes = await readBytes(request, limitBytes)
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: mark === 'data' }).decode(bytes)
+  } catch {
+    throw new BatonError('invalid', 'the body is not UTF-8 text')
+  }
+}
 
 /**
  * The whole body of a request. Whether its length was announced or not, no more than `limitBytes` of it is held: a

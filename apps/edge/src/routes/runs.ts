@@ -11,7 +11,7 @@ import { mayLookAt, requireGrant, requireLook } from '../access/access.ts'
 import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
-import { readBody } from '../read-body.ts'
+import { readText } from '../read-body.ts'
 import { unknownRun } from '../find-run.ts'
 import { runKey } from '../run-scope.ts'
 import { fitsLabels, fitsState } from '../run-table.ts'
@@ -49,7 +49,7 @@ const MAX_BODY_BYTES = 256 * 1024
 
 /** `POST /runs`. The body is checked whatever its Content-Type says: `curl -d` sends none that fits. */
 export const registerRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
-  const body = readJson(await readBody(c.req.raw, MAX_BODY_BYTES))
+  const body = readJson(await readText(c.req.raw, MAX_BODY_BYTES))
   const id = runIdOf(body)
   // What is no id is told so by the check of the body.
   if (isRunId(id)) requireGrant(c, 'manage', grantOfRun(id))

@@ -13,7 +13,7 @@ import type { EdgeEnv } from '../app.ts'
 import type { Edge } from '../edge.ts'
 import { parseExactly } from '../exact-json.ts'
 import { Problem } from '../problem.ts'
-import { readBytes } from '../read-body.ts'
+import { readText } from '../read-body.ts'
 import {
   problemSchema,
   publishedSchema,
@@ -63,7 +63,7 @@ export const publishTopicRoute = createRoute({
 export const publishOne = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const topic = requireTopic(c.req.param('topic') ?? '')
   requireGrant(c, 'publish', grantOfTopic(topic))
-  const data = readText(await readBytes(c.req.raw, MAX_BODY_BYTES))
+  const data = await readText(c.req.raw, MAX_BODY_BYTES, 'data')
   const key = (c.req.header('idempotency-key') ?? '').trim()
   if (key.length > MAX_KEY_CHARACTERS) {
     throw new BatonError('invalid', `Idempotency-Key: at most ${MAX_KEY_CHARACTERS} characters`)
@@ -95,7 +95,7 @@ export const publishManyRoute = createRoute({
 
 /** `POST /topics`. */
 export const publishMany = (edge: Edge) => async (c: Context<EdgeEnv>) => {
-  const body = readJson(readText(await readBytes(c.req.raw, MAX_BODY_BYTES)))
+  const body = readJson(await readText(c.req.raw, MAX_BODY_BYTES))
   const found = (Array.isArray(body) ? publishManySchema : publishSchema).safeParse(body)
   if (!found.success) {
     const complaints = found.error.issues.map((issue) => `${issue.path.join('.') || 'body'}: ${issue.message}`)
@@ -164,14 +164,6 @@ function toMessage({ topic, data, type }: z.infer<typeof publishSchema>): TopicM
   // Half of a surrogate pair has no bytes in UTF-8: another character would be stored in its place.
   if (!text.isWellFormed()) throw new BatonError('invalid', 'data: is no text, for a surrogate in it has no other half')
   return { topic: requireTopic(topic), data: text, type: type ?? null }
-}
-
-function readText(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-  } catch {
-    throw new BatonError('invalid', 'the body is not UTF-8 text')
-  }
 }
 
 function readJson(text: string): unknown {
