@@ -107,7 +107,7 @@ export function parseJobOptions(query: URLSearchParams): JobOptions {
   if (demo) Object.assign(options, DEMO)
   for (const [name, text] of query) {
     if (name === 'rate') options['everyMs'] = 1000 / number(name, text, 0.001)
-    else if (!(name in DEFAULTS)) throw new RangeError(`there is no option ${name}`)
+    else if (!Object.hasOwn(DEFAULTS, name)) throw new RangeError(`there is no option ${name}`)
     else options[name] = value(name, text)
   }
   return options as JobOptions

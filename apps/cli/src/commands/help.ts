@@ -13,7 +13,8 @@ export function helpCommand(program: Command, { write }: Tools): void {
     .description('show the help of a command or a topic')
     .argument('[what...]', 'a command (runs add), or a topic')
     .action((what: readonly string[]) => {
-      const topic = HELP_TOPICS[what.join('-')]
+      const name = what.join('-')
+      const topic = Object.hasOwn(HELP_TOPICS, name) ? HELP_TOPICS[name] : undefined
       if (topic === undefined) find(program, what).outputHelp()
       else write(topic.text)
     })
