@@ -202,6 +202,22 @@ describe('a run', () => {
     expect(body['livenessAgeMs']).toBeLessThan(30_000)
   })
 
+  test('counts who follows it here, alone or among others, and no longer than they do', async () => {
+    for (const run of ['watched-1', 'watched-2']) await post('/runs', { run, url: URL_OF_AGENT })
+    const counts = async () =>
+      Promise.all(['watched-1', 'watched-2'].map(async (run) => (await ask(`/runs/${run}`)).body['subscribers']))
+    {
+      const open = (path: string) => new SseClient({ urls: [`${edge.url}${path}`], reconnects: false })
+      await using alone = open('/runs/watched-1/events')
+      await using set = open('/runs/events?run=watched-1&run=watched-2')
+      for (const client of [alone, set]) await client.until('it is open', ({ event }) => event === 'stream.open')
+      expect(await counts()).toEqual([2, 1])
+      const listed = (await ask('/runs?limit=500')).body['runs'] as { run: string; subscribers: number }[]
+      expect(listed.find(({ run }) => run === 'watched-1')).toMatchObject({ subscribers: 2 })
+    }
+    await eventually('they have left', async () => (await counts()).every((count) => count === 0))
+  })
+
   test('is over when its log says so, whatever its status says yet', async () => {
     await writeEvents(log.nats, 'log-ended', [runEvent(1), endEvent(2)])
     expect((await ask('/runs/log-ended')).body).toMatchObject({

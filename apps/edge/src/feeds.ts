@@ -25,6 +25,8 @@ const MAX_CHECKS = 32
 /** The feeds of this edge: one for each run, topic or set that somebody here follows. */
 export class Feeds {
   readonly #feeds = new Map<string, Held>()
+  /** The feeds that each run is in: its own, and those of sets. */
+  readonly #ofRun = new Map<string, Set<{ readonly subscribers: number }>>()
   readonly #deps: FeedDeps
   readonly #config: EdgeConfig
   readonly #connection: Connection
@@ -59,9 +61,11 @@ export class Feeds {
     return bytes
   }
 
-  /** How many clients follow this scope here. */
-  clientsOf(key: string): number {
-    return this.#feeds.get(key)?.feed.subscribers ?? 0
+  /** How many clients follow this run here, by itself or in a set. */
+  subscribersOf(run: string): number {
+    let subscribers = 0
+    for (const feed of this.#ofRun.get(run) ?? []) subscribers += feed.subscribers
+    return subscribers
   }
 
   /** The feed of a scope, opened when nobody has it yet. Throws `unavailable`. */
@@ -107,13 +111,20 @@ export class Feeds {
     const feed = new Feed(scope, this.#deps)
     const held: Held<T> = { feed, opened: feed.open(), holders: 0, linger: null }
     this.#feeds.set(scope.key, held as unknown as Held)
+    for (const run of scope.runs) this.#ofRun.set(run, (this.#ofRun.get(run) ?? new Set()).add(feed))
     return held
   }
 
-  #drop(key: string, held: { readonly feed: { close(): void }; readonly linger: NodeJS.Timeout | null }): void {
-    if (held.linger !== null) clearTimeout(held.linger)
-    if (this.#feeds.get(key)?.feed === held.feed) this.#feeds.delete(key)
-    held.feed.close()
+  #drop<T extends Event>(key: string, { feed, linger }: Held<T>): void {
+    if (linger !== null) clearTimeout(linger)
+    // Another feed may have been opened for the same scope meanwhile.
+    if (this.#feeds.get(key)?.feed === (feed as unknown)) this.#feeds.delete(key)
+    for (const run of feed.scope.runs) {
+      const feeds = this.#ofRun.get(run)
+      feeds?.delete(feed)
+      if (feeds?.size === 0) this.#ofRun.delete(run)
+    }
+    feed.close()
   }
 
   #ringBytes(): number {

@@ -12,8 +12,6 @@ import type { Feed } from './feed.ts'
 import { mend, resetBlock, stateOfRun } from './mend.ts'
 import type { Scope } from './scope.ts'
 
-export const runKey = (run: string): string => `run ${run}`
-
 const { position } = runOrder
 
 /** How the run of a feed ended, once it has. */
@@ -21,8 +19,9 @@ export const endOf = ({ head }: Feed<StoredEvent>): RunEnd | null => (head?.type
 
 /** One run. */
 export const runScope = (nats: Nats, run: string): Scope<StoredEvent> => ({
-  key: runKey(run),
+  key: `run ${run}`,
   name: run,
+  runs: [run],
   marks: 'indexes',
   order: runOrder,
   listen: (hear) => ({ ...followLive(nats, run, hear), from: () => undefined }),

@@ -42,7 +42,7 @@ export const runViewSchema = z
         reason: z.string().nullable(),
       }),
     ),
-    subscribers: z.int().openapi({ description: 'Streams of this run open at this edge.' }),
+    subscribers: z.int().openapi({ description: 'Streams of this run open at this edge, those of sets among them.' }),
     labels: z.record(z.string(), z.string()),
   })
   .openapi('Run')

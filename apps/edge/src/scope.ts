@@ -44,6 +44,8 @@ export type Scope<T extends Event> = {
   readonly key: string
   /** For people. */
   readonly name: string
+  /** The runs that it follows; none where it follows topics. */
+  readonly runs: readonly string[]
   readonly marks: Marks
   readonly order: Order<T>
   listen(hear: (event: Heard<T>) => void): Listening

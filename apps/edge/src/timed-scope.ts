@@ -37,6 +37,7 @@ export type TimedScopeOptions = {
 export class TimedScope implements Scope<TimedEvent> {
   readonly key: string
   readonly name: string
+  readonly runs: readonly string[]
   readonly marks = 'times'
   readonly order
   readonly part: Part
@@ -57,6 +58,7 @@ export class TimedScope implements Scope<TimedEvent> {
   constructor({ nats, losses, views }: TimedStore, options: TimedScopeOptions) {
     this.key = options.key
     this.name = options.name
+    this.runs = options.runs
     this.part = options.part
     this.state = options.state
     this.ends = new RunEnds(options.runs)

@@ -13,7 +13,6 @@ import type { Edge } from '../edge.ts'
 import { Problem } from '../problem.ts'
 import { readText } from '../read-body.ts'
 import { unknownRun } from '../find-run.ts'
-import { runKey } from '../run-scope.ts'
 import { fitsLabels, fitsState } from '../run-table.ts'
 import { UNKNOWN_HEALTH } from '../run-judge.ts'
 import { readKnown, viewRun, type Known } from '../run-view.ts'
@@ -108,9 +107,7 @@ export const listRuns = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const page = await runs.list(fits, after ?? '', limit + 1)
   const fares = await judge.judge(page.slice(0, limit))
   const view = (known: Known) =>
-    edge.views.use(() =>
-      viewRun(nats, known, fares.get(known.run) ?? UNKNOWN_HEALTH, feeds.clientsOf(runKey(known.run))),
-    )
+    edge.views.use(() => viewRun(nats, known, fares.get(known.run) ?? UNKNOWN_HEALTH, feeds.subscribersOf(known.run)))
   const shown: RunView[] = []
   for (let at = 0; at < Math.min(limit, page.length); at += VIEWS_AT_ONCE) {
     const part = page.slice(at, Math.min(limit, at + VIEWS_AT_ONCE))
@@ -177,7 +174,7 @@ async function show(edge: Edge, id: string): Promise<RunView> {
   const { nats, judge, feeds } = edge.store
   const known = await readKnown(nats, id)
   const fares = (await judge.judge([known])).get(id) ?? UNKNOWN_HEALTH
-  const view = await viewRun(nats, known, fares, feeds.clientsOf(runKey(id)), edge.slots)
+  const view = await viewRun(nats, known, fares, feeds.subscribersOf(id), edge.slots)
   if (view === null) throw unknownRun(id)
   return view
 }
