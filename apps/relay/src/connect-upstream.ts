@@ -102,9 +102,12 @@ function drop(body: Readable): void {
   body.destroy()
 }
 
+/** An agent may send any header more than once, and then undici gives all of them. */
+const firstOf = (header: string | string[] | undefined): string | undefined =>
+  Array.isArray(header) ? header[0] : header
+
 function redirectTarget({ headers, statusCode }: Dispatcher.ResponseData, from: URL): URL | string {
-  const { location } = headers
-  const text = Array.isArray(location) ? location[0] : location
+  const text = firstOf(headers['location'])
   if (text === undefined || text.trim() === '' || !URL.canParse(text, from)) {
     return `answered ${statusCode} without a usable Location`
   }
@@ -125,23 +128,23 @@ function judge(response: Dispatcher.ResponseData): Answer {
 }
 
 function stream(headers: IncomingHttpHeaders, body: Readable): Answer {
-  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
+  const type = firstOf(headers['content-type'])?.split(';')[0]?.trim().toLowerCase() ?? ''
   if (type !== 'text/event-stream') {
     drop(body)
     return failed(`answered 200 with ${type === '' ? 'no content type' : `type ${type.slice(0, 100)}`}`, {
       doubtful: true,
     })
   }
-  const encoding = headers['content-encoding']
+  const encoding = firstOf(headers['content-encoding'])
   const decoded = decodeBody(body, encoding)
   if (decoded !== null) return { kind: 'stream', body: decoded }
   drop(body)
-  return failed(`answered with an unknown content encoding: ${String(encoding).slice(0, 100)}`, { doubtful: true })
+  return failed(`answered with an unknown content encoding: ${encoding?.slice(0, 100)}`, { doubtful: true })
 }
 
 /** `Retry-After` in ms from now: seconds or an HTTP date. Null where it says neither. */
 export function retryAfterMs(header: string | string[] | undefined, nowMs: number): number | null {
-  const text = (Array.isArray(header) ? header[0] : header)?.trim()
+  const text = firstOf(header)?.trim()
   if (text === undefined || text === '') return null
   if (/^\d+$/.test(text)) return Number(text) * 1000
   const atMs = Date.parse(text)

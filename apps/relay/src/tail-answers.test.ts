@@ -92,6 +92,21 @@ describe('an answer', () => {
     expect(datas(tail.stored)).toEqual(['ok…', '{}'])
   })
 
+  test('with its type, or its encoding, said twice is what it says first', async () => {
+    const agent = await testAgent((response) => {
+      response.setHeader('content-type', ['text/event-stream', 'text/plain'])
+      response.setHeader('content-encoding', ['identity', 'gzip']).end(DONE)
+    })
+    const tail = testTail(testSpec(agent.url))
+    expect(await tail.outcome).toEqual(completed)
+    const other = await testAgent((response) => {
+      response.setHeader('content-type', ['text/html', 'text/event-stream']).end('?')
+    }, streams(DONE))
+    const doubtful = testTail(testSpec(other.url))
+    await doubtful.outcome
+    expect(doubtful.states[1]).toBe('failing: answered 200 with type text/html')
+  })
+
   test.each([
     ['gzip', gzipSync],
     ['deflate', deflateSync],
