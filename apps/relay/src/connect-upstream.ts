@@ -123,7 +123,7 @@ function judge(response: Dispatcher.ResponseData): Answer {
   const more = { retryAfterMs: retryAfterMs(headers['retry-after'], Date.now()) }
   if (status === 204 || status === 410) return { kind: 'over', reason }
   if (status === 401 || status === 403 || status === 404) return failed(reason, { doubtful: true, ...more })
-  if (status === 408 || status === 425 || status === 429 || status >= 500) return failed(reason, more)
+  if (status === 408 || status === 425 || status === 429 || (status >= 500 && status < 600)) return failed(reason, more)
   return { kind: 'refused', reason }
 }
 

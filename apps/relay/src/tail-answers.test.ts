@@ -23,7 +23,7 @@ describe('an answer', () => {
     expect(await testTail(testSpec(agent.url)).outcome).toEqual({ reason: 'completed', detail: `answered ${status}` })
   })
 
-  test.each([400, 402, 405, 406, 409, 418, 206, 300, 304])('%i fails the job at once', async (status) => {
+  test.each([400, 402, 405, 406, 409, 418, 206, 300, 304, 600, 999])('%i fails the job at once', async (status) => {
     const agent = await testAgent(says(status))
     const tail = testTail(testSpec(agent.url))
     expect(await tail.outcome).toEqual({ reason: 'failed', detail: `answered ${status}` })
