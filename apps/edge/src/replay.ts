@@ -170,7 +170,7 @@ export class Replay<T extends Event> implements Source {
     const feed = this.#feed
     const { base } = feed.ring
     if (base.sequence > last.sequence) {
-      if (!(await feed.scope.isQuiet(last, base))) return await this.#readOn(last.sequence)
+      if (!(await feed.scope.isQuiet(last, base))) return await this.#readOn(last)
       this.#splice.advance(base)
       this.ring.push(new PassedEntry(base))
       return
@@ -181,10 +181,32 @@ export class Replay<T extends Event> implements Source {
     if (feed.last.sequence < last.sequence) await delay(RETRY_MS, undefined, { signal: this.#over.signal })
   }
 
-  /** There must be more, or there may be. Where the last reading brought nothing, the next one waits a little. */
-  async #readOn(from: number): Promise<void> {
-    if (from === this.#endedAt) await delay(RETRY_MS, undefined, { signal: this.#over.signal })
-    this.#endedAt = from
+  /** There must be more, or there may be. Where the last reading brought nothing, it is gone, or the next one waits a little. */
+  async #readOn(from: Position): Promise<void> {
+    if (from.sequence === this.#endedAt) {
+      if (await this.#passGone(from)) return
+      await delay(RETRY_MS, undefined, { signal: this.#over.signal })
+    }
+    this.#endedAt = from.sequence
+  }
+
+  /**
+   * What was kept when this began may have been purged since: then whoever is on the way is told so, and goes on where the
+   * feed can serve it. Of what has ended the last event is given, which the feed knows.
+   */
+  async #passGone(from: Position): Promise<boolean> {
+    const { scope, head, ring } = this.#feed
+    const end = head !== null && scope.isOver(head) && ring.base.sequence >= head.sequence ? head : null
+    const to = end === null ? ring.base : await scope.before(end)
+    const gone = await scope.gone(from, to)
+    if (gone === null) return false
+    this.#splice.restart(gone.place)
+    if (to.mark !== from.mark) this.ring.push(new OwnEntry(gone.place, gone.block, gone.until))
+    if (end !== null) {
+      this.#splice.read(end)
+      this.ring.push(scope.entry(end))
+    }
+    return true
   }
 
   #startAt(place: Position): void {

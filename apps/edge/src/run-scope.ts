@@ -5,7 +5,7 @@ import { runOrder } from '@baton/core/splice'
 import type { Nats } from '@baton/store/connect'
 import { followLive } from '@baton/store/live'
 import { STREAM } from '@baton/store/names'
-import { endsBefore, readExtent, readHead, readNext } from '@baton/store/read-log'
+import { endsBefore, readExtent, readHead, readNext, readStream } from '@baton/store/read-log'
 import { replayRun } from '@baton/store/replay'
 import { EventEntry } from './entry.ts'
 import type { Feed } from './feed.ts'
@@ -43,6 +43,12 @@ export const runScope = (nats: Nats, run: string): Scope<StoredEvent> => ({
   pages: (after, _told, signal) => replayRun(nats, run, after?.sequence ?? 0, signal),
   // The index says it all.
   isQuiet: async () => false,
+  async gone(last, to) {
+    if ((await readNext(nats, run, last.sequence, 'leader')) !== null) return null
+    if ((await readStream(nats)).lastSequence < to.sequence) return null
+    const lost = { reason: 'trimmed', requested: formatPosition(last), place: to, missed: to.mark - last.mark } as const
+    return { place: to, block: resetBlock(stateOfRun(run), lost), until: to.sequence }
+  },
   before: async ({ sequence, index }) => ({ sequence: sequence - 1, mark: index - 1 }),
   async mend(last) {
     const { place, block } = await mend(nats, run, last)

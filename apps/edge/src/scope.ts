@@ -61,6 +61,11 @@ export type Scope<T extends Event> = {
   pages(after: Position | null, told: boolean, signal: AbortSignal): AsyncGenerator<readonly T[], void, void>
   /** Was nothing stored between two positions? False where that cannot be known. */
   isQuiet(from: Position, to: Position): Promise<boolean>
+  /**
+   * Where somebody goes on who has everything up to `last`, where nothing of what came up to `to` is kept any more, by the
+   * word of the log's leader; null where it may be. Throws `unavailable`.
+   */
+  gone(last: Position, to: Position): Promise<Mending | null>
   /** The position right before an event. */
   before(event: T): Promise<Position>
   /** Where somebody goes on who has everything up to `last`, while the log goes on with `event`; and what is said. */

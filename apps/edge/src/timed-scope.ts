@@ -212,6 +212,11 @@ export class TimedScope implements Scope<TimedEvent> {
     return replicas <= 1 ? 0 : newestBetween(this.#nats, this.part, sequence, to.sequence)
   }
 
+  /** Of topics, which do not end, `isQuiet` knows it. */
+  async gone(): Promise<null> {
+    return null
+  }
+
   #isSettled({ sequence }: Position): boolean {
     return (this.#settled.position(performance.now())?.sequence ?? 0) >= sequence
   }
