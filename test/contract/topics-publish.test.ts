@@ -144,6 +144,14 @@ describe('as JSON', () => {
     expect(single).toMatchObject({ status: 201, body: [{ topic: 'many.0' }] })
   })
 
+  test('a hundred arrays at the same moment are all stored: no more at once than the server gets through in time', async () => {
+    const before = await lastSequence()
+    const array = (at: number) => JSON.stringify([1, 2, 3].map((data) => ({ topic: `crowd.${at}`, data })))
+    const answers = await Promise.all(Array.from({ length: 100 }, (_, at) => post('/topics', array(at))))
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201))
+    expect(await lastSequence()).toBe(before + 300)
+  }, 60_000)
+
   test.each([
     [
       'one of them to no topic',

@@ -40,6 +40,8 @@ export type Store = {
 const MAX_REPLAYS = 64
 /** One client that asked for list upon list made the opening of a stream wait for half a second; so it waits for tens of ms. */
 const MAX_VIEWS = 16
+/** A batch costs a server several times what a message does, and it allows 50 at once, of all edges together. */
+const MAX_BATCHES = 8
 /** Clients are looked at several times a heartbeat, so that one is at most a fifth late, and no stream outlives its token by long. */
 const TICKS_PER_HEARTBEAT = 5
 /** Streams ended per second while draining, so that they do not come back all at once. */
@@ -65,6 +67,8 @@ export class Edge {
   readonly slots = new Slots(MAX_REPLAYS)
   /** Runs that are looked at for lists at once, whoever asks: a list asks NATS for each run on it. */
   readonly views = new Slots(MAX_VIEWS)
+  /** Arrays of events that are being stored at once; the time of the others begins with their turn. */
+  readonly batches = new Slots(MAX_BATCHES)
   /** Requests for history that wait for something new. */
   polls = 0
   /** Requests for a stream that are being decided on. */

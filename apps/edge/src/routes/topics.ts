@@ -113,7 +113,7 @@ export const publishMany = (edge: Edge) => async (c: Context<EdgeEnv>) => {
     const [only] = messages as [TopicMessage]
     return c.json(view(only.topic, await publishTopic(nats, only, null)), 201)
   }
-  const published = await publishTopics(nats, messages)
+  const published = await edge.batches.use(() => publishTopics(nats, messages))
   return c.json(
     published.map((one, at) => view((messages[at] as TopicMessage).topic, one)),
     201,
