@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseRegistration } from '@baton/core/run'
 import { register } from '@baton/store/registry'
@@ -220,4 +221,38 @@ test('a request that waits for news does not outlast its token', async () => {
   const answer = await fetch(`${edge.url}/runs/r1/history?from=now&wait=30`, { headers: { authorization } })
   expect(await answer.json()).toMatchObject({ events: [] })
   expect(performance.now() - startedMs).toBeLessThan(15_000)
+})
+
+describe('bodies', () => {
+  const MiB = 2 ** 20
+  /** A body of the greatest length, of which the last byte never comes. */
+  function begin(edge: LocalEdge, { authorization = '' }: Headers) {
+    const socket = connect(edge.port, '127.0.0.1')
+    const heard = { text: '' }
+    socket.on('data', (bytes: Buffer) => (heard.text += bytes.toString('latin1')))
+    socket.on('error', () => undefined)
+    const head = ['host: edge', `authorization: ${authorization}`, `content-length: ${8 * MiB}`].join('\r\n')
+    socket.write(`POST /topics/a HTTP/1.1\r\n${head}\r\n\r\n`)
+    socket.write(Buffer.alloc(8 * MiB - 1, 'x'))
+    return { socket, heard }
+  }
+
+  test('I7: of one client that never end hold no more than their share, and keep nobody else from publishing', async () => {
+    await using edge = await start({ auth })
+    const { bodies } = edge.edge
+    const [ada, bob] = [await as('ada'), await as('bob')]
+    const publish = async (headers: Headers) =>
+      (await fetch(`${edge.url}/topics/a`, { method: 'POST', headers, body: 'x'.repeat(1000) })).status
+    const begun = Array.from({ length: 12 }, () => begin(edge, ada))
+    await eventually(
+      'what is too much is refused',
+      () => begun.filter(({ heard }) => heard.text.includes(' 429 ')).length >= 4,
+    )
+    expect(bodies.bytes).toBeGreaterThan(32 * MiB)
+    expect(bodies.bytes).toBeLessThanOrEqual(64 * MiB)
+    expect(await publish(bob)).toBe(201)
+    for (const { socket } of begun) socket.destroy()
+    await eventually('nothing is held any more', () => bodies.bytes === 0)
+    expect(await publish(ada)).toBe(201)
+  })
 })

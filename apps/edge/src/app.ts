@@ -6,6 +6,7 @@ import { BatonError } from '@baton/core/errors'
 import { authenticate } from './access/authenticate.ts'
 import type { Access } from './access/access.ts'
 import { describeAccess } from './access/describe.ts'
+import { holdBodies, type Held } from './bodies.ts'
 import type { Edge } from './edge.ts'
 import { guard } from './guard.ts'
 import { Problem, problemResponse, toProblem } from './problem.ts'
@@ -19,7 +20,7 @@ import { topicEvents, topicEventsRoute } from './routes/topic-events.ts'
 import { makeTicket, makeTicketRoute } from './routes/tickets.ts'
 import * as topics from './routes/topics.ts'
 
-export type EdgeEnv = { Bindings: HttpBindings; Variables: { access: Access } }
+export type EdgeEnv = { Bindings: HttpBindings; Variables: { access: Access; held: Held } }
 
 /** All routes of an edge. */
 export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
@@ -32,6 +33,7 @@ export function createApp(edge: Edge): OpenAPIHono<EdgeEnv> {
   })
   app.use(guard(edge.config.corsOrigins))
   app.use(authenticate(edge))
+  app.use(holdBodies(edge))
   app.use('/runs/*', refuseMalformed)
   app.use('/topics/*', refuseMalformed)
 

@@ -8,6 +8,7 @@ import { Losses } from '@baton/store/losses'
 import { StreamViews } from '@baton/store/stream-views'
 import { Tickets } from './access/tickets.ts'
 import { Tokens } from './access/tokens.ts'
+import { Bodies } from './bodies.ts'
 import type { Client } from './client.ts'
 import { trustedProxies } from './client-address.ts'
 import type { EdgeConfig } from './config.ts'
@@ -57,6 +58,8 @@ export class Edge {
   readonly opens: Rates
   /** Events that publishers may store. */
   readonly publishes: Rates
+  /** What the bodies of requests hold. */
+  readonly bodies = new Bodies()
   /** What each client has open. */
   readonly connections: Connections
   /** Null where nobody has to show a token. */

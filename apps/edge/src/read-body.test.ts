@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { Bodies } from './bodies.ts'
 import { Problem } from './problem.ts'
 import { readBytes } from './read-body.ts'
 
@@ -12,7 +13,7 @@ test('a body whose client leaves amid it is that client’s failure, not ours', 
       controller.error(Object.assign(new Error('aborted'), { code: 'ECONNRESET' }))
     },
   })
-  const failure: unknown = await readBytes(post(cut), 1000).catch((error: unknown) => error)
+  const failure: unknown = await readBytes(post(cut), 1000, new Bodies().hold('me')).catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(Problem)
   expect(failure).toMatchObject({ status: 400, code: 'invalid' })
 })
@@ -25,6 +26,6 @@ test('a body without end is read no further than its limit', async () => {
       controller.enqueue(new Uint8Array(100))
     },
   })
-  await expect(readBytes(post(endless), 1000)).rejects.toMatchObject({ status: 413 })
+  await expect(readBytes(post(endless), 1000, new Bodies().hold('me'))).rejects.toMatchObject({ status: 413 })
   expect(sent).toBeLessThan(20)
 })

@@ -40,6 +40,7 @@ export const registerRunRoute = createRoute({
     400: { description: 'The body is not a registration', ...problem },
     409: { description: 'The id stands for another registration, or for a run that has ended', ...problem },
     413: { description: 'The body is too large', ...problem },
+    429: { description: 'This client has too many bytes on their way', ...problem },
   },
 })
 
@@ -48,7 +49,7 @@ const MAX_BODY_BYTES = 256 * 1024
 
 /** `POST /runs`. The body is checked whatever its Content-Type says: `curl -d` sends none that fits. */
 export const registerRun = (edge: Edge) => async (c: Context<EdgeEnv>) => {
-  const body = readJson(await readText(c.req.raw, MAX_BODY_BYTES))
+  const body = readJson(await readText(c.req.raw, MAX_BODY_BYTES, c.get('held')))
   const id = runIdOf(body)
   // What is no id is told so by the check of the body.
   if (isRunId(id)) requireGrant(c, 'manage', grantOfRun(id))

@@ -27,7 +27,7 @@ const problem = { content: { 'application/problem+json': { schema: problemSchema
 const refusals = {
   400: { description: 'The topic or the body is malformed', ...problem },
   413: { description: 'Larger than the store takes', ...problem },
-  429: { description: 'This publisher is over its rate', ...problem },
+  429: { description: 'This publisher is over its rate, or has too many bytes on their way', ...problem },
   503: { description: 'Draining, or NATS cannot be reached; it may or may not have been stored', ...problem },
   507: { description: 'The store is at its limit', ...problem },
 }
@@ -63,7 +63,7 @@ export const publishTopicRoute = createRoute({
 export const publishOne = (edge: Edge) => async (c: Context<EdgeEnv>) => {
   const topic = requireTopic(c.req.param('topic') ?? '')
   requireGrant(c, 'publish', grantOfTopic(topic))
-  const data = await readText(c.req.raw, MAX_BODY_BYTES, 'data')
+  const data = await readText(c.req.raw, MAX_BODY_BYTES, c.get('held'), 'data')
   const key = (c.req.header('idempotency-key') ?? '').trim()
   if (key.length > MAX_KEY_CHARACTERS) {
     throw new BatonError('invalid', `Idempotency-Key: at most ${MAX_KEY_CHARACTERS} characters`)
@@ -95,7 +95,7 @@ export const publishManyRoute = createRoute({
 
 /** `POST /topics`. */
 export const publishMany = (edge: Edge) => async (c: Context<EdgeEnv>) => {
-  const body = readJson(await readText(c.req.raw, MAX_BODY_BYTES))
+  const body = readJson(await readText(c.req.raw, MAX_BODY_BYTES, c.get('held')))
   const found = (Array.isArray(body) ? publishManySchema : publishSchema).safeParse(body)
   if (!found.success) {
     const complaints = found.error.issues.map((issue) => `${issue.path.join('.') || 'body'}: ${issue.message}`)
