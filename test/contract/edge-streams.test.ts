@@ -122,6 +122,11 @@ describe('an answer that is no stream', () => {
   test.each([
     ['bytes that are no request', 'GARBAGE\r\n\r\n', 400],
     ['headers without an end', `GET /runs HTTP/1.1\r\nHost: edge\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+    [
+      'a body in chunks that are none',
+      'POST /topics/a HTTP/1.1\r\nHost: edge\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+      400,
+    ],
     ['no Host in HTTP/1.1', 'GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
     ['what nobody can expect', 'GET /livez HTTP/1.1\r\nHost: edge\r\nExpect: x\r\nConnection: close\r\n\r\n', 417],
   ])('is a problem also for %s', async (_, bytes, status) => {
@@ -129,6 +134,17 @@ describe('an answer that is no stream', () => {
     await eventually('it is answered', () => wire.ended)
     expect(wire.text).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
     expect(JSON.parse(wire.text.split('\r\n\r\n')[1] ?? '')).toMatchObject({ type: 'about:blank', status })
+  })
+
+  test('is none for what comes behind a whole request: that one waits for its own', async () => {
+    const last = await writeRange(log.nats, 'asked-first', 1, 1)
+    const polls = edge.edge.polls
+    const first = `GET /runs/asked-first/history?after=${last}-1&wait=20 HTTP/1.1\r\nHost: edge\r\n\r\n`
+    using wire = new Wire(edge, first)
+    await eventually('it waits', () => edge.edge.polls > polls)
+    wire.socket.write('GARBAGE\r\n\r\n')
+    await eventually('the connection is closed', () => wire.ended)
+    expect(wire.text).toBe('')
   })
 
   test('needs no Host from HTTP/1.0, as probes send it', async () => {

@@ -25,7 +25,7 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
     errorHandler: () =>
       problemResponse(new Problem(400, 'invalid', 'the request target or the Host header is malformed')),
   })
-  const requests = new WeakMap<Socket, number>()
+  const requests: OpenRequests = new WeakMap()
   const server = createServer(
     // `drain` comes only from a socket that was full to this mark: it must not lie above what one client may hold.
     {
@@ -35,7 +35,7 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
       requireHostHeader: false,
     },
     (request, response) => {
-      if (count(requests, request.socket, response) > MAX_PIPELINED) return void request.socket.destroy()
+      if (note(requests, request.socket, response) > MAX_PIPELINED) return void request.socket.destroy()
       if (request.headers.host === undefined && request.httpVersion === '1.1') {
         return send(response, 400, 'HTTP/1.1 needs a Host header')
       }
@@ -46,8 +46,7 @@ export async function listen(edge: Edge, host: string, port: number): Promise<{ 
     send(response, 417, 'nothing but 100-continue can be expected here')
   })
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // Behind a request that is being answered there is no place for another answer.
-    if (socket.writable && (requests.get(socket) ?? 0) === 0) socket.write(refusal(error.code))
+    if (socket.writable && hasRoom(requests.get(socket))) socket.write(refusal(error.code))
     socket.destroy()
   })
   const { maxConnections } = edge.config
@@ -85,12 +84,23 @@ function problemOf(status: number, detail: string) {
   return { body, headers }
 }
 
-function count(requests: WeakMap<Socket, number>, socket: Socket, response: ServerResponse): number {
-  const open = (requests.get(socket) ?? 0) + 1
+/** The requests of each connection that have no whole answer yet. */
+type OpenRequests = WeakMap<Socket, Set<ServerResponse>>
+
+/** How many there are on its connection, this one included. */
+function note(requests: OpenRequests, socket: Socket, response: ServerResponse): number {
+  const open = (requests.get(socket) ?? new Set()).add(response)
   requests.set(socket, open)
-  response.once('close', () => requests.set(socket, (requests.get(socket) ?? 1) - 1))
-  return open
+  response.once('close', () => open.delete(response))
+  return open.size
 }
+
+/**
+ * Is it the body of the only open request that cannot be read, and has nothing been answered yet? An answer written by hand
+ * behind one that has begun, or in place of one that a whole request waits for, would be taken for what it is not.
+ */
+const hasRoom = (open: ReadonlySet<ServerResponse> = new Set()): boolean =>
+  open.size < 2 && [...open].every(({ headersSent, req }) => !headersSent && !req.complete)
 
 /** Takes no more connections, waits until those there are have ended, and closes what is left after `limitMs`. */
 export async function close(server: Server, limitMs: number): Promise<void> {
