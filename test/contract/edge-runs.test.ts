@@ -171,6 +171,15 @@ describe('cancelling', () => {
     expect((await post('/runs/unknown/cancel', '')).status).toBe(404)
   })
 
+  test('a run that was begun, and whose record was made invalid since, can be ended all the same', async () => {
+    await post('/runs', { run: 'spoilt', url: URL_OF_AGENT })
+    await writeKey(log.nats, BUCKET.runs, 'spoilt', 'not JSON')
+    expect((await post('/runs/spoilt/cancel', '')).status).toBe(409)
+    await writeStatus(log.nats, 'spoilt', status())
+    expect((await post('/runs/spoilt/cancel', '')).status).toBe(202)
+    expect((await readRegistration(log.nats, 'spoilt'))?.spec).toMatchObject({ ok: true, value: { cancel: true } })
+  })
+
   test('a run that was begun, and whose key was deleted since, has been asked for already', async () => {
     await post('/runs', { run: 'deleted', url: URL_OF_AGENT })
     await writeStatus(log.nats, 'deleted', status())

@@ -51,9 +51,9 @@ async function isOver(nats: Nats, run: string): Promise<boolean> {
 }
 
 /**
- * Writes the wish to cancel into the registration. False when there is no valid registration to cancel; a run that was
- * begun and whose registration is gone is being cancelled already. That of an ended run is left as it is: written anew it
- * would live for ever, and ask for the run again when its end is forgotten.
+ * Writes the wish to cancel into the registration. False where nobody has begun the run and its registration is not valid,
+ * or gone; one that was begun and whose registration is gone is being cancelled already. The registration of an ended run
+ * is left as it is: written anew it would live for ever, and ask for the run again when its end is forgotten.
  */
 export async function requestCancel(nats: Nats, run: string): Promise<boolean> {
   for (;;) {
@@ -62,10 +62,11 @@ export async function requestCancel(nats: Nats, run: string): Promise<boolean> {
     if (status?.state === 'ended') return true
     if (entry.value === null) return status !== null
     const spec = parseRunRecord(run, entry.value)
-    if (!spec.ok) return false
-    if (spec.value.cancel) return true
+    if (!spec.ok && status === null) return false
+    if (spec.ok && spec.value.cancel) return true
     try {
-      const text = formatRunRecord({ ...spec.value, cancel: true })
+      // What is not valid harms nobody: a run that somebody has must be able to end.
+      const text = spec.ok ? formatRunRecord({ ...spec.value, cancel: true }) : JSON.stringify({ run, cancel: true })
       await writeKey(nats, BUCKET.runs, run, text, { expected: entry.revision })
       return true
     } catch (error) {
