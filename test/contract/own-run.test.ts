@@ -9,7 +9,8 @@ import { Registry } from '@baton/service/metrics'
 import { Slots } from '@baton/service/slots'
 import { Claims } from '@baton/store/claims'
 import { connectNats, type Nats } from '@baton/store/connect'
-import { readEvents } from '@baton/store/write-log'
+import { readStatus, writeStatus } from '@baton/store/registry'
+import { assertOwner, readEvents } from '@baton/store/write-log'
 import { QUEUE_BYTES, QUEUE_EVENTS } from '../../apps/relay/src/append.ts'
 import { createMetrics } from '../../apps/relay/src/metrics.ts'
 import { ownRun } from '../../apps/relay/src/own-run.ts'
@@ -137,6 +138,39 @@ test('I6: a run whose log takes long to read is not given up over that', async (
   await Promise.race([ended, eventually('its agents are listened to', () => agent.connections === 2)])
   leave.abort(new Error('enough'))
   expect(await ended).toBe('released')
+})
+
+test('a run whose status is of a log that was there before this one is told as it is now, and ended', async () => {
+  await using store = await startLog()
+  await using agent = await startAgent(1)
+  const { log, nats, over } = store
+  const before = {
+    state: 'running',
+    end: null,
+    relay: 'b',
+    boot: 'b',
+    jobs: [],
+    since: new Date().toISOString(),
+  } as const
+  // Epochs are sequences of the log, and these have begun again.
+  await writeStatus(log.nats, 'anew', { ...before, epoch: 1_000_000 })
+  const { cancelled, ended } = await own(nats, 'anew', [{ job: 'main', url: `${agent.url}/quiet` }], 20_000, over)
+  await eventually('its status says who has it', async () => (await readStatus(log.nats, 'anew'))?.boot === 'a')
+  cancelled.abort(new Error('cancelled'))
+  expect(await ended).toBe('ended')
+  expect(await readStatus(log.nats, 'anew')).toMatchObject({ state: 'ended', end: { reason: 'cancelled' } })
+})
+
+test('a status of a later owner is left as it is by one that was replaced', async () => {
+  await using store = await startLog()
+  const { nats } = store
+  const who = { relay: 'a', boot: 'a', since: new Date().toISOString() }
+  const status = { ...who, state: 'running', end: null, jobs: [] } as const
+  const epoch = await assertOwner(nats, 'replaced', 0, who)
+  const later = await assertOwner(nats, 'replaced', epoch, { ...who, boot: 'b' })
+  await writeStatus(nats, 'replaced', { ...status, boot: 'b', epoch: later })
+  await expect(writeStatus(nats, 'replaced', { ...status, epoch })).rejects.toMatchObject({ code: 'lost' })
+  expect(await readStatus(nats, 'replaced')).toMatchObject({ boot: 'b', epoch: later })
 })
 
 test('an orphan whose log takes long to read is ended', async () => {

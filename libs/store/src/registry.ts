@@ -5,6 +5,7 @@ import { formatRunRecord, parseRunRecord, sameRegistration, type Parsed, type Ru
 import { confirmKey, readKey, readKeyAtLeader, writeKey, type Entry } from './bucket.ts'
 import type { Nats } from './connect.ts'
 import { BUCKET } from './names.ts'
+import { isNewestOwner } from './write-log.ts'
 import { readHead } from './read-log.ts'
 
 /**
@@ -121,7 +122,7 @@ export async function writeStatus(nats: Nats, run: string, status: RunStatus, tt
   for (;;) {
     const entry = await readKeyAtLeader(nats, BUCKET.status, run)
     const there = parseStatus(entry)
-    if (there !== null && (there.epoch > status.epoch || (there.state === 'ended' && status.state === 'running'))) {
+    if (there !== null && (await isOutdone(nats, run, status, there))) {
       throw new BatonError('lost', `run ${run}: its status is of epoch ${there.epoch}, not ${status.epoch}`)
     }
     try {
@@ -132,4 +133,13 @@ export async function writeStatus(nats: Nats, run: string, status: RunStatus, tt
       if (!isCode(error, 'conflict')) throw error
     }
   }
+}
+
+/**
+ * Is what stands there a later word than this? Epochs are sequences of the log: where it was made anew they have begun
+ * again, and who owns the run is what its newest owner record says.
+ */
+async function isOutdone(nats: Nats, run: string, status: RunStatus, there: RunStatus): Promise<boolean> {
+  if (there.state === 'ended' && status.state === 'running') return true
+  return there.epoch > status.epoch && !(await isNewestOwner(nats, { run, epoch: status.epoch }))
 }

@@ -39,6 +39,10 @@ export async function readOwner(nats: Nats, run: string): Promise<{ sequence: nu
   }
 }
 
+/** Is the owner record of this epoch the newest of its run, by the word of the leader? Throws `unavailable`. */
+export const isNewestOwner = async (nats: Nats, { run, epoch }: Fence): Promise<boolean> =>
+  (await leaderLast(nats, ownerSubject(run)))?.seq === epoch
+
 /** Whoever wrote it, its sequence fences; what it says is for people. */
 function parseOwner(text: string): OwnerRecord | null {
   try {
