@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-const limits = { testTimeout: 30_000, hookTimeout: 30_000 }
+/** Generous: what a test waits for has limits of its own, and says what did not happen. */
+const limits = { testTimeout: 90_000, hookTimeout: 90_000 }
 
 /** What wants the machine for itself: its load is as much as two cores carry, or its faults are judged by the clock. */
 const alone = ['test/scenario/gateway-load.test.ts', 'test/fault/fault-run.test.ts']
@@ -23,6 +24,8 @@ export default defineConfig({
           ...limits,
           ...together,
           name: 'unit',
+          // Pure functions: nothing is left over in a module that another file could stumble over.
+          isolate: false,
           include: [
             'libs/*/src/**/*.test.ts',
             'apps/*/src/**/*.test.ts',
@@ -39,7 +42,7 @@ export default defineConfig({
           ...limits,
           ...together,
           name: 'scenario',
-          testTimeout: 120_000,
+          testTimeout: 240_000,
           include: ['test/scenario/**/*.test.ts'],
           exclude: alone,
         },

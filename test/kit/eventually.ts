@@ -10,7 +10,7 @@ export async function eventually<T>(
   check: () => T | Promise<T>,
   options: { withinMs?: number; everyMs?: number } = {},
 ): Promise<NonNullable<Exclude<T, false>>> {
-  const { withinMs = 15_000, everyMs = 20 } = options
+  const { withinMs = 30_000, everyMs = 50 } = options
   const untilMs = performance.now() + withinMs
   for (;;) {
     let last: unknown
@@ -33,6 +33,6 @@ export async function steadily(what: string, check: () => boolean | Promise<bool
   const untilMs = performance.now() + forMs
   while (performance.now() < untilMs) {
     if (!(await check())) throw new Error(`did not hold for ${forMs} ms: ${what}`)
-    await delay(20)
+    await delay(50)
   }
 }

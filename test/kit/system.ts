@@ -149,12 +149,15 @@ export class System {
     return `${edge.url}${path}`
   }
 
-  /** Registers a run through an edge; a refusal throws. */
+  /** Registers a run through an edge. A refusal throws, but that it was too busy: then the same may be asked again. */
   async register(run: string, body: Readonly<Record<string, unknown>>): Promise<void> {
-    const response = await this.post('/runs', { run, ...body })
-    if (response.status !== 201 && response.status !== 200) {
-      throw new Error(`POST /runs for ${run}: ${response.status} ${await response.text()}`)
-    }
+    const { status, text } = await eventually(`POST /runs for ${run} is answered`, async () => {
+      const response = await this.post('/runs', { run, ...body })
+      const answer = { status: response.status, text: await response.text() }
+      if (answer.status === 503) throw new Error(answer.text)
+      return answer
+    })
+    if (status !== 201 && status !== 200) throw new Error(`POST /runs for ${run}: ${status} ${text}`)
   }
 
   async post(path: string, body: unknown): Promise<Response> {

@@ -1,8 +1,9 @@
 import { rm } from 'node:fs/promises'
 import { STREAM } from '@baton/store/names'
 import { expect } from 'vitest'
-import type { LogEntry } from '../kit/history.ts'
+import { eventually } from '../kit/eventually.ts'
 import { ManyRuns, ownersAfter } from '../kit/many-runs.ts'
+import { readLogs } from '../kit/read-log.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 
 /** The promises with three replicas, while nodes are killed. A leader's death stops writes for seconds. */
@@ -11,13 +12,9 @@ const test = testWithSystem({ relays: 2, edges: 2, cluster: {} })
 const RUNS = 16
 const SCRIPT = { events: 1000, perSecond: 50 }
 
-/** No other relay than its own has stored an owner record of a run after this sequence. */
-function expectKept(
-  { relays }: System,
-  owners: ReadonlyMap<string, string>,
-  logs: ReadonlyMap<string, readonly LogEntry[]>,
-  since: number,
-) {
+/** No other relay than its own has stored an owner record of a run after this sequence; asked while all of them flow. */
+async function expectKept({ relays, store }: System, owners: ReadonlyMap<string, string>, since: number) {
+  const logs = await eventually('the log can be read', () => readLogs(store))
   for (const [run, boot] of owners) {
     const others = ownersAfter(logs.get(run) ?? [], since).filter((one) => one !== boot)
     const said = relays.flatMap(({ output }) => output.split('\n').filter((line) => line.includes(`"${run}"`)))
@@ -38,8 +35,9 @@ test('I1 I2 I3 I4: the leader of the log killed with 16 runs writing costs nothi
   await leader.kill()
   await runs.flow()
   expect((await system.cluster.leaderOf(STREAM.runs)).name).not.toBe(leader.name)
+  await expectKept(system, owners, since)
   await leader.start()
-  expectKept(system, owners, await runs.finish(), since)
+  await runs.finish()
 })
 
 test('I1 I2 I3: each node killed in turn, with whoever is connected to it, costs nothing, and no relay a run', async ({
@@ -52,10 +50,11 @@ test('I1 I2 I3: each node killed in turn, with whoever is connected to it, costs
   for (const node of system.cluster.nodes) {
     await node.kill()
     await runs.flow()
+    await expectKept(system, owners, since)
     await node.start()
     await system.cluster.healthy()
   }
-  expectKept(system, owners, await runs.finish(), since)
+  await runs.finish()
 })
 
 test('I1 I2 I4: all nodes killed at once and started again cost nothing', async ({ system, run }) => {

@@ -8,7 +8,7 @@ import { indexOf, SseClient } from '../kit/sse-client.ts'
 import { testWithSystem } from '../kit/system.ts'
 
 /** Far less than the jobs emit: of one that is silent for long the checkpoint alone knows where it stands. */
-const KEPT_EVENTS = 6000
+const KEPT_EVENTS = 9000
 
 const test = testWithSystem({ relays: 2, edges: 2, environment: { BATON_RUN_EVENTS: String(KEPT_EVENTS) } })
 
