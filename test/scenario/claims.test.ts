@@ -3,6 +3,7 @@ import { BUCKET } from '@baton/store/names'
 import { listKeys } from '@baton/store/bucket'
 import { readClaim } from '@baton/store/claim-store'
 import { eventually } from '../kit/eventually.ts'
+import type { LogEntry } from '../kit/history.ts'
 import { readLogs } from '../kit/read-log.ts'
 import { testWithSystem, type System } from '../kit/system.ts'
 
@@ -20,6 +21,11 @@ async function spread(system: System): Promise<Map<string, number>> {
 }
 
 const total = (counts: ReadonlyMap<string, number>): number => [...counts.values()].reduce((sum, one) => sum + one, 0)
+
+function changesOfHands(log: readonly LogEntry[]): number {
+  const boots = log.flatMap((entry) => (entry.kind === 'owner' ? [entry.owner.boot] : []))
+  return boots.filter((boot, at) => at > 0 && boot !== boots[at - 1]).length
+}
 
 /** Within 10 % of the mean. */
 const isEven = (counts: ReadonlyMap<string, number>): boolean =>
@@ -44,7 +50,8 @@ test('I5: 200 runs that two relays claim at once have one owner each, spread wit
     )
   })
   const logs = await readLogs(system.store)
-  for (const log of logs.values()) expect(log.filter((entry) => entry.kind === 'owner').length).toBeLessThanOrEqual(2)
+  // It may have been given away once, to even them out. An owner whose append stayed without an answer takes over from itself.
+  for (const log of logs.values()) expect(changesOfHands(log)).toBeLessThanOrEqual(1)
 
   const [first] = system.relays
   await first?.child.kill()

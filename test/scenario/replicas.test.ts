@@ -66,7 +66,7 @@ test('I1 I8: while two of three nodes are away an agent is held back, and nothin
 
 test('I6: a relay killed with -9 at one node is replaced at once by one at another', async ({ system, run }) => {
   await partRelays(system)
-  await using runs = await ManyRuns.start(system, run, 2, { ...SCRIPT, events: 2000 })
+  await using runs = await ManyRuns.start(system, run, 2, { ...SCRIPT, events: 1300 })
   // A busy machine may answer a ping so late that silence is what convicts; the notice must have done it once.
   const found: string[] = []
   while (!found.includes('notice') && found.length < ROUNDS) {
