@@ -49,6 +49,7 @@ export async function connectNats(
     signal.throwIfAborted()
     try {
       const nc = await dial(base)
+      askOnWhenRefused(nc)
       const jsm = await jetstreamManager(nc, { checkAPI: false, timeout: REQUEST_TIMEOUT_MS })
       const onDisconnect = disconnects(nc)
       void followLogins(nc, dials, onWaiting).catch(() => undefined)
@@ -82,6 +83,15 @@ function disconnects(nc: NatsConnection): Nats['onDisconnect'] {
  * `_INBOX.>`, as is the custom, loses nothing by it. A name that is no single token of a subject has no such prefix.
  */
 const inboxOf = (user: string): string => (/^[A-Za-z0-9_-]+$/.test(user) ? `_INBOX.${user}` : '_INBOX')
+
+/**
+ * nats.js 3.4.0 gives a connection up for good at the second refusal in a row, and where it is told not to it does not even
+ * say that the first connection is refused: it asks one node of a cluster after another. So it is told once it is connected,
+ * by the options that it keeps, which its type leaves out.
+ */
+function askOnWhenRefused(nc: NatsConnection & { options?: ConnectionOptions }): void {
+  if (nc.options !== undefined) nc.options.ignoreAuthErrorAbort = true
+}
 
 /** Says once, each time, that a server does not let this user in any more, and has the client ask less often meanwhile. */
 async function followLogins(nc: NatsConnection, dials: PacedDials, onRefused: (error: unknown) => void): Promise<void> {
@@ -123,7 +133,6 @@ async function connectionOptions(
     servers: options.servers.map(addressOf),
     name: options.name,
     maxReconnectAttempts: -1,
-    ignoreAuthErrorAbort: true,
     reconnectDelayHandler: dials.pause,
     waitOnFirstConnect: false,
     timeout: 1000,
