@@ -40,8 +40,10 @@ function checkConnection(frames: readonly Received[], cameWith: string | null): 
   }
 }
 
+const KEPT_EVENTS = 150
+
 test('clients that come, go and come back to a fast run that forgets quickly see no hole that is not told', async () => {
-  await using log = await LogServer.start({ runEvents: 150 })
+  await using log = await LogServer.start({ runEvents: KEPT_EVENTS })
   // Rings of the smallest kind, so that many are behind them, and feeds that hardly outlive their clients.
   await using edge = await LocalEdge.start(log.server.url, { ringsBytes: 1, lingerMs: 50, checkMs: 200 })
   let index = 0
@@ -72,7 +74,8 @@ test('clients that come, go and come back to a fast run that forgets quickly see
       tally[client.frames[0]?.event === 'stream.open' ? 'open' : 'reset']++
       // Some come anew, the others with what they have; some dawdle, and find it trimmed.
       lastEventId = next() < 0.3 ? null : client.lastEventId
-      if (next() < 0.3) await new Promise((resolve) => setTimeout(resolve, next() * 200))
+      const dawdlesUntil = index + (next() < 0.3 ? next() * 2 * KEPT_EVENTS : 0)
+      await eventually('it has dawdled', () => index >= dawdlesUntil)
     }
   }
   await Promise.all(Array.from({ length: 16 }, (_, seed) => come(seed + 1)))

@@ -5,7 +5,7 @@ import { dependenciesLack, installDependencies } from './dependencies.js'
 import { whileLocked } from './lock.js'
 import { findNode, NODE_FLOOR } from './node.js'
 import { house, programs, root } from './places.js'
-import { bring, find, inspect, natsCli, natsServer } from './programs.js'
+import { bring, dropCaches, find, inspect, natsCli, natsServer } from './programs.js'
 import { say, SetupError } from './say.js'
 
 /** @typedef {import('./programs.js').Found} Found */
@@ -52,9 +52,13 @@ async function complete({ server, cli }, onPid) {
   const lack = dependenciesLack(root)
   if (lack !== null) await installDependencies(root, lack, onPid)
   const node = (await findNode(root)) ?? (await reinstallForNode(onPid))
-  const natsServer = server ? ((await findServer()) ?? (await bringServer(onPid))) : null
-  if (cli) await provideCli(onPid)
-  return { node, natsServer }
+  try {
+    const natsServer = server ? ((await findServer()) ?? (await bringServer(onPid))) : null
+    if (cli) await provideCli(onPid)
+    return { node, natsServer }
+  } finally {
+    dropCaches(programs)
+  }
 }
 
 /**
