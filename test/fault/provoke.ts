@@ -10,7 +10,9 @@ const RUN = 'provoked'
 
 /** A system with one run that flows, and what is needed to judge it; `source` is that of a mutant. */
 async function flowing(options: SystemOptions, perSecond: number, source: string | undefined) {
-  const system = await System.start({ ...options, ...(source === undefined ? {} : { source }) })
+  // However long it takes on a busy machine, nothing is to be trimmed.
+  const environment = { BATON_RUN_EVENTS: '100000' }
+  const system = await System.start({ ...options, environment, ...(source === undefined ? {} : { source }) })
   const recorder = await LogRecorder.start(system.natsUrl)
   const job = system.agents.job(RUN, { events: 1_000_000, perSecond })
   await system.register(RUN, { url: job.url })
